@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"mulligan/metrics"
+	"mulligan/policy/config"
+	"mulligan/proxy"
+)
+
+// app is a running proxy: the parts and how they begin and end. newApp binds,
+// start serves, reload takes another configuration, stop ends it.
+type app struct {
+	log     *logger
+	metrics *metrics.Metrics
+	admin   *admin
+	proxy   *proxy.Server
+	started *config.Config // what the listeners were opened with
+	current *config.Config // what holds now
+	ready   atomic.Bool    // listening and not draining
+}
+
+// newApp makes the parts and binds every listener. On an error none is left
+// bound: what was made is undone, last first.
+func newApp(cfg *config.Config, log *logger) (_ *app, err error) {
+	a := &app{log: log, started: cfg, current: cfg}
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+		}
+	}()
+	settings, err := newSettings(cfg, cfg)
+	if err != nil {
+		return nil, err
+	}
+	registry := metrics.NewRegistry()
+	a.metrics = metrics.New(registry)
+	a.metrics.BuildInfo(currentVersion())
+	if a.admin, err = newAdmin(cfg, registry, a.ready.Load, log.Logger); err != nil {
+		return nil, err
+	}
+	undo = append(undo, a.admin.stop)
+	a.proxy, err = proxy.New(proxy.Options{
+		Proxy: cfg.Proxy, Metrics: a.metrics, Log: log.Logger, Own: []net.Addr{a.admin.listener.Addr()},
+	}, settings)
+	if err != nil {
+		return nil, bindFailed("", "", err)
+	}
+	return a, nil
+}
+
+// start accepts connections, on every listener, and is ready from then on.
+func (a *app) start() {
+	a.admin.start()
+	a.proxy.Start()
+	a.ready.Store(true)
+	a.log.Info("listening", slog.String("proxy", a.proxyAddr()), slog.String("admin", a.adminAddr()),
+		slog.Int("upstreams", len(a.started.Upstreams)), slog.String("version", currentVersion()))
+	for _, u := range a.started.Upstreams {
+		if u.Listen != "" {
+			a.log.Info("listening", slog.String("upstream", u.Name), slog.String("listen", a.proxy.ListenAddr(u.Listen).String()))
+		}
+	}
+}
+
+func (a *app) proxyAddr() string { return a.proxy.Addr().String() }
+func (a *app) adminAddr() string { return a.admin.listener.Addr().String() }
+
+// reload takes another configuration, or leaves everything as it is.
+func (a *app) reload(cfg *config.Config) error {
+	settings, err := newSettings(cfg, a.started)
+	if err != nil {
+		return err
+	}
+	if err := a.proxy.Reload(settings); err != nil {
+		return err
+	}
+	a.log.configure(cfg.Log)
+	a.current = cfg
+	for _, key := range restartNeeded(a.started, cfg) {
+		a.log.Warn("a change that needs a restart", slog.String("key", key))
+	}
+	return nil
+}
+
+// stop lets no new work in, lets what is in flight finish until ctx ends, and
+// cuts off the rest; then it returns ctx's error. The admin port comes last, so
+// that the end can be watched there.
+func (a *app) stop(ctx context.Context) error {
+	a.ready.Store(false)
+	err := a.proxy.Shutdown(ctx)
+	a.admin.stop()
+	return err
+}
+
+// bindFailed says why an address could not be listened to.
+func bindFailed(key, address string, err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		hint = "another process listens there already; end it, or choose another port (port 0 takes any that is free)"
+	case errors.Is(err, syscall.EACCES):
+		hint = "ports below 1024 need a privilege; choose a higher one"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		hint = "no interface of this machine has the address"
+	}
+	if key == "" {
+		return failure(err, hint, "%s", err)
+	}
+	return failure(err, hint, "%s %s: %s", key, address, err)
+}

@@ -1,0 +1,107 @@
+package blackbox
+
+import (
+	"strings"
+	"testing"
+)
+
+// Section 7: hop-by-hop fields are removed both ways, the ones Connection names
+// too, and nothing else is.
+func TestHopByHopOfRequests(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	p := start(t, "")
+	p.get(u.url("/"),
+		"Connection: keep-alive, X-Hop", "connection: x-second", "Keep-Alive: timeout=7", "Proxy-Connection: keep-alive",
+		"X-Hop: 1", "X-SECOND: 2", "X-Hop: 3", "TE: gzip", "Upgrade: websocket", "X-Hopper: stays", "Trailer: X-T").expect(t, 200, "")
+	got := u.request(1)
+	for _, name := range []string{"Keep-Alive", "Proxy-Connection", "X-Hop", "X-Second", "TE", "Upgrade"} {
+		if got.has(name) {
+			t.Errorf("%s reached the upstream: %q", name, got.all(name))
+		}
+	}
+	want(t, "X-Hopper", got.get("X-Hopper"), "stays")
+	for _, value := range got.all("Connection") {
+		if strings.Contains(strings.ToLower(value), "hop") || strings.Contains(value, "second") {
+			t.Errorf("Connection: %s reached the upstream", value)
+		}
+	}
+}
+
+func TestHopByHopOfResponses(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, "ok", "Connection: X-Hop, keep-alive", "Keep-Alive: timeout=60", "Proxy-Connection: keep-alive", "X-Hop: 1", "X-Hopper: stays", "Upgrade: h2c"))
+	p := start(t, "")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/")))
+	r := c.next("GET")
+	for _, name := range []string{"Keep-Alive", "Proxy-Connection", "X-Hop", "Upgrade"} {
+		if r.has(name) {
+			t.Errorf("%s reached the client: %q", name, r.all(name))
+		}
+	}
+	want(t, "X-Hopper", r.get("X-Hopper"), "stays")
+	want(t, "body", r.Body, "ok")
+	c.expectOpen(u.url("/"))
+}
+
+// Connection: close is about one hop: a client's close does not close the
+// upstream connection, nor the other way round.
+func TestConnectionCloseIsPerHop(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, "1"), text(200, "2"), func(p *peer, r *request) bool {
+		text(200, "3", "Connection: close")(p, r)
+		return false
+	}, text(200, "4"))
+	p := start(t, "")
+	for range 2 {
+		c := dial(t, p.proxy)
+		c.send(head("GET", u.url("/"), "Connection: close"))
+		r := c.next("GET")
+		r.expect(t, 200, "")
+		if !strings.EqualFold(r.get("Connection"), "close") {
+			t.Errorf("Connection %q in the answer to a close, want close (RFC 9112 9.6)", r.get("Connection"))
+		}
+		c.expectEnd()
+	}
+	want(t, "connections for two closing clients", u.connections(), 1)
+	c := dial(t, p.proxy)
+	for _, body := range []string{"3", "4"} {
+		c.send(head("GET", u.url("/")))
+		want(t, "body", c.next("GET").Body, body)
+	}
+	want(t, "connections after the upstream's close", u.connections(), 2)
+}
+
+// Framing and Host are not removed because Connection names them.
+func TestConnectionCannotNameFraming(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	for _, name := range []string{"Content-Length", "Transfer-Encoding", "Host"} {
+		u := answers(t, text(200, ""))
+		body, framing := "abc", "Content-Length: 3"
+		if name == "Transfer-Encoding" {
+			body, framing = "3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked"
+		}
+		r := p.raw(head("POST", u.url("/"), "Connection: "+name, framing) + body)
+		if r.Status == 400 && u.count() == 0 {
+			continue // refusing it is as good
+		}
+		want(t, "status with Connection: "+name, r.Status, 200)
+		want(t, "body with Connection: "+name, u.request(1).Body, "abc")
+		want(t, "Host with Connection: "+name, u.request(1).get("Host"), u.addr)
+	}
+}
+
+// h2c is not forwarded.
+func TestH2CIsNotForwarded(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, "plain"))
+	p := start(t, "")
+	r := p.get(u.url("/"), "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
+	r.expect(t, 200, "")
+	got := u.request(1)
+	if got.has("Upgrade") || got.has("HTTP2-Settings") || strings.Contains(strings.ToLower(strings.Join(got.all("Connection"), ",")), "upgrade") {
+		t.Errorf("the upgrade to h2c reached the upstream: %q", got.Head)
+	}
+}

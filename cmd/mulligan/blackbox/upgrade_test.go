@@ -1,0 +1,109 @@
+package blackbox
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n"
+
+// upgradeFields are a WebSocket handshake's.
+var upgradeFields = []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: k", "Sec-WebSocket-Version: 13"}
+
+// Section 7: upgrades pass, then bytes pass both ways, with half-closes.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	u := answers(t, func(p *peer, _ *request) bool {
+		p.write(switching + "early") // bytes in the same segment as the 101
+		all, _ := io.ReadAll(p.r)
+		got <- string(all)
+		p.write(" and late")
+		return false
+	})
+	p := start(t, "")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/chat"), upgradeFields...))
+	r := c.next("GET")
+	want(t, "status", r.Status, 101)
+	want(t, "Upgrade", r.get("Upgrade"), "websocket")
+	contains(t, "Connection", strings.ToLower(r.get("Connection")), "upgrade")
+	want(t, "Sec-WebSocket-Accept", r.get("Sec-WebSocket-Accept"), "x")
+	expectBytes(t, "early bytes", c.r, "early")
+	c.send("\x81\x00GET / HTTP/1.1\r\n\r\n")
+	_ = c.CloseWrite()
+	want(t, "bytes at the upstream", <-got, "\x81\x00GET / HTTP/1.1\r\n\r\n")
+	expectBytes(t, "late bytes", c.r, " and late")
+	expectEOF(t, "the end", c.r)
+	sent := u.request(1)
+	want(t, "Upgrade at the upstream", sent.get("Upgrade"), "websocket")
+	contains(t, "Connection at the upstream", strings.ToLower(sent.get("Connection")), "upgrade")
+}
+
+// An upgrade that the upstream does not want is an ordinary answer.
+func TestUpgradeDeclined(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(426, "no", "Upgrade: other"), text(200, "plain"))
+	p := start(t, "")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/"), upgradeFields...))
+	c.next("GET").expect(t, 426, "attempts=1; stop=permanent; received-status=426")
+	c.send(head("GET", u.url("/"), upgradeFields...))
+	r := c.next("GET")
+	r.expect(t, 200, "")
+	want(t, "body", r.Body, "plain")
+	c.expectOpen(u.url("/"))
+}
+
+// A failed attempt at an upgrade is retried as any GET.
+func TestUpgradeRetried(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(503, ""), fin, func(p *peer, _ *request) bool {
+		p.write(switching + "hi")
+		p.ended()
+		return false
+	})
+	p := start(t, `defaults: {retry: {`+quick+`}}`)
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/"), upgradeFields...))
+	want(t, "status", c.next("GET").Status, 101)
+	expectBytes(t, "first bytes", c.r, "hi")
+	want(t, "attempts", u.count(), 3)
+	p.wantMetric(3, "mulligan_attempts_total")
+	p.wantMetric(1, "mulligan_attempts_total", "result=1xx")
+}
+
+// Either side's end ends the other.
+func TestUpgradeEnds(t *testing.T) {
+	t.Parallel()
+	gone := make(chan bool, 1)
+	u := answers(t, func(p *peer, _ *request) bool {
+		p.write(switching)
+		gone <- p.ended()
+		return false
+	})
+	p := start(t, "")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/"), upgradeFields...))
+	want(t, "status", c.next("GET").Status, 101)
+	c.Close()
+	want(t, "the upstream connection ended", <-gone, true)
+	p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+}
+
+// The same through a reverse door, with TLS of the upstream's own.
+func TestUpgradeThroughTLS(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	u := ca.upstream(t, func(p *peer, _ *request) bool {
+		p.write(switching + "over TLS")
+		p.ended()
+		return false
+	})
+	p := start(t, ca.config("ws.internal", u.addr, ""))
+	c := dial(t, p.proxy)
+	c.send(head("GET", "http://ws.internal/", upgradeFields...))
+	want(t, "status", c.next("GET").Status, 101)
+	expectBytes(t, "first bytes", c.r, "over TLS")
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"mulligan/policy/config"
+)
+
+const serveUsage = `Usage: mulligan serve [--config F]
+
+Runs the proxy until SIGTERM or SIGINT; then it is not ready, after
+shutdown_delay accepts nothing new, and lets what is in flight finish for up to
+shutdown_grace. A second signal ends it at once. SIGHUP, and a change of the
+configuration's files, reload the configuration; a bad one changes nothing.
+
+` + configUsage
+
+func runServe(t terminal, args []string) error {
+	f := newFlags("serve", serveUsage)
+	find := configFlag(f, t)
+	if _, err := f.parse(t, args, 0); err != nil {
+		return err
+	}
+	src, err := find()
+	if err != nil {
+		return err
+	}
+	return serve(t, src)
+}
+
+// serve runs the proxy until a signal ends it.
+func serve(t terminal, src source) error {
+	// A signal that comes while starting is not lost, nor is it deadly.
+	stop, hup := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(hup, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE) // whoever read our log is gone: no reason to stop serving
+	defer signal.Reset()
+
+	before := src.look()
+	cfg, err := src.load()
+	if err != nil {
+		return err
+	}
+	log := newLogger(t.err, cfg.Log)
+	a, err := newApp(cfg, log)
+	if err != nil {
+		return err
+	}
+	for _, warning := range cfg.Warnings {
+		log.Warn("configuration", slog.String("warning", warning))
+	}
+	a.start()
+	log.Info("configuration", slog.String("source", src.String()))
+
+	r := &reloader{load: src.loadAgain, apply: a.reload, note: a.metrics.ConfigReload, look: lookAt, log: log.Logger}
+	r.watch(cfg.Files(), before)
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { r.run(ctx, hup) })
+	got := <-stop
+	cancel()
+	watching.Wait()
+	return a.end(got, stop)
+}
+
+// end drains and stops the app after the first signal; another one from again
+// ends it at once.
+func (a *app) end(first os.Signal, again <-chan os.Signal) error {
+	delay, grace := a.current.ShutdownDelay, a.current.ShutdownGrace
+	a.ready.Store(false)
+	a.log.Info("draining", slog.String("signal", first.String()),
+		slog.Duration("shutdown_delay", delay), slog.Duration("shutdown_grace", grace))
+	stopped := make(chan error, 1)
+	go func() {
+		time.Sleep(delay) // serving on: balancers have yet to hear that we are not ready
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		stopped <- a.stop(ctx)
+	}()
+	select {
+	case s := <-again:
+		a.log.Warn("a second signal: ending at once", slog.String("signal", s.String()))
+		return errEnded
+	case err := <-stopped:
+		if err != nil {
+			a.log.Warn("shutdown_grace is over: what was still in flight was cut off")
+		}
+	}
+	a.log.Info("stopped")
+	return nil
+}
+
+// errEnded is the end by a second signal: the rest is left to the end of the
+// process.
+var errEnded = errors.New("ended by a second signal, before everything in flight was finished")
+
+// look takes a look at the configuration's own file before it is read.
+func (s source) look() look {
+	if s.path == "" {
+		return nil
+	}
+	own, err := filepath.Abs(s.path)
+	if err != nil {
+		return nil
+	}
+	return lookAt([]string{own})
+}
+
+// loadAgain reads the configuration for a reload: a default file may have come
+// since the start, and a pipe has nothing more to give.
+func (s source) loadAgain() (*config.Config, error) {
+	if s.path == "" {
+		found, err := findSource("", s.env)
+		if err != nil {
+			return nil, err
+		}
+		return found.load()
+	}
+	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "reload", Path: s.path, Err: errors.New("not a regular file, which can be read only once")}
+	}
+	return s.load()
+}

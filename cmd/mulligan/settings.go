@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+
+	"mulligan/policy/config"
+	"mulligan/proxy"
+)
+
+// newSettings makes the proxy's settings of a configuration. What stands under
+// `listen` is taken from started, the configuration that the listeners were
+// opened with: a guard must not be dropped while the listener that needs it is
+// still open.
+func newSettings(cfg, started *config.Config) (*proxy.Settings, error) {
+	s := &proxy.Settings{
+		Upstreams:         cfg.Upstreams,
+		Default:           cfg.Default,
+		DenyUnmatched:     cfg.DenyUnmatched,
+		AllowClients:      started.AllowClients,
+		BufferTotal:       cfg.BufferTotal,
+		Via:               cfg.Via,
+		AllowDestinations: cfg.AllowDestinations,
+		DenyDestinations:  cfg.DenyDestinations,
+		AccessLog:         cfg.Log.Access,
+	}
+	if a := started.Auth; a != nil {
+		s.Auth = &proxy.Credentials{Username: a.Username, Password: a.Password}
+	}
+	if cfg.ParentProxy != "" {
+		parent, err := url.Parse(cfg.ParentProxy)
+		if err != nil {
+			return nil, fmt.Errorf("parent_proxy is not a URL") // the URL may hold a password
+		}
+		s.ParentProxy = parent
+	}
+	return s, nil
+}
+
+// restartNeeded returns the keys under `listen` that differ: only a restart
+// takes them. What an upstream listens to is the proxy's to say.
+func restartNeeded(started, cfg *config.Config) []string {
+	var keys []string
+	for _, k := range []struct {
+		name     string
+		old, new any
+	}{
+		{"listen.proxy", started.Proxy, cfg.Proxy},
+		{"listen.admin", started.Admin, cfg.Admin},
+		{"listen.allow_clients", started.AllowClients, cfg.AllowClients},
+		{"listen.auth", started.Auth, cfg.Auth},
+		{"listen.admin_hosts", started.AdminHosts, cfg.AdminHosts},
+	} {
+		if !reflect.DeepEqual(k.old, k.new) {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
+}

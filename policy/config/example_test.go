@@ -1,0 +1,100 @@
+package config_test
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"mulligan/policy/config"
+)
+
+const example = "../../config.example.yaml"
+
+// TestExample: the example is valid as it is, and what it says are the
+// defaults.
+func TestExample(t *testing.T) {
+	c, err := config.Load(example, lookup(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+	if len(c.Upstreams) == 0 {
+		t.Error("no upstreams")
+	}
+	want := config.Default()
+	want.Upstreams = c.Upstreams
+	want.AllowClients, want.AdminHosts = c.AllowClients[:0], c.AdminHosts[:0] // empty, not nil
+	want.AllowDestinations, want.DenyDestinations = c.AllowDestinations[:0], c.DenyDestinations[:0]
+	diff(t, reflect.ValueOf(c).Elem(), reflect.ValueOf(want).Elem())
+}
+
+// TestExampleIsWhole: every key stands in the example, those that are off
+// included, and has a sentence beside it.
+func TestExampleIsWhole(t *testing.T) {
+	data, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAllString(string(data), "$1$2")
+	if _, err := config.Parse(example, []byte(on), lookup(map[string]string{"PROXY_PASSWORD": "x"})); err != nil {
+		t.Errorf("with everything on: %v", err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(on), &document); err != nil {
+		t.Fatal(err)
+	}
+	there := make(map[string]bool)
+	collect(document.Content[0], "", there)
+	for _, key := range config.Keys() {
+		// What is the same in two places need be in one: the long form of a
+		// listener, and what upstreams and routes inherit.
+		twin := regexp.MustCompile(`^upstreams\.NAME\.(routes\.)?(timeout|retry|buffer|connections)\.`).ReplaceAllString(key, "defaults.$2.")
+		twin = strings.Replace(twin, "listen.proxy.", "listen.admin.", 1)
+		if !there[key] && !there[twin] {
+			t.Errorf("%s is not in the example", key)
+		}
+	}
+	lines := strings.Split(string(data), "\n")
+	described := make(map[string]bool)
+	for i, line := range lines {
+		word := regexp.MustCompile(`^ *(?:- )?#?([a-z_]+):`).FindStringSubmatch(line)
+		if word == nil {
+			continue
+		}
+		if above := strings.TrimSpace(lines[max(0, i-1)]); strings.HasPrefix(above, "# ") || strings.Contains(line, " # ") {
+			described[word[1]] = true
+		}
+	}
+	for _, key := range config.Keys() {
+		word := key[strings.LastIndexByte(key, '.')+1:]
+		if !described[word] && !sections[word] {
+			t.Errorf("%s has no sentence", key)
+		}
+	}
+}
+
+// sections only hold other keys, which say what they are about.
+var sections = map[string]bool{"listen": true, "log": true, "retry": true, "buffer": true, "match": true, "backoff": true}
+
+// collect fills keys with the dotted keys of a map; the maps of a list have
+// those of the list, and an upstream's name is NAME.
+func collect(n *yaml.Node, path string, keys map[string]bool) {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		key := strings.TrimPrefix(path+"."+n.Content[i].Value, ".")
+		if path == "upstreams" {
+			key = "upstreams.NAME"
+		} else {
+			keys[key] = true
+		}
+		collect(n.Content[i+1], key, keys)
+	}
+	for i := 0; n.Kind == yaml.SequenceNode && i < len(n.Content); i++ {
+		collect(n.Content[i], path, keys)
+	}
+}

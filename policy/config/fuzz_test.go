@@ -1,0 +1,75 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mulligan/policy/config"
+)
+
+// FuzzParse: whatever the file, there is a whole configuration or an error with
+// its place, and no secret in what is said.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range append(files, example) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	const hidden = "s3cr3t-value"
+	env := lookup(map[string]string{"TWO": "2", "EMPTY": "", "SECRET": hidden, "CONTROL": hidden + "\x01"})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := config.Parse("fuzz.yaml", data, env)
+		said := ""
+		if err != nil {
+			if c != nil {
+				t.Fatal("a configuration beside the error")
+			}
+			var all *config.Errors
+			if !errors.As(err, &all) || len(all.All) == 0 {
+				t.Fatalf("no list of errors: %v", err)
+			}
+			for _, e := range all.All {
+				if e.File != "fuzz.yaml" || e.Line < 1 || e.Column < 1 || e.Message == "" {
+					t.Fatalf("no place: %+v", e)
+				}
+			}
+			said = err.Error()
+		} else {
+			checkWhole(t, c)
+			said = strings.Join(c.Warnings, "\n")
+		}
+		if strings.Contains(said, hidden) && !strings.Contains(string(data), hidden) {
+			t.Fatalf("a secret: %s", said)
+		}
+	})
+}
+
+// checkWhole looks for what no accepted configuration may be without.
+func checkWhole(t *testing.T, c *config.Config) {
+	for _, u := range append(c.Upstreams, c.Default) {
+		if u.Default == nil || u.Default.Name != "default" {
+			t.Fatalf("%s has no policy of its own", u.Name)
+		}
+		if u.Budget.Window <= 0 || u.Budget.Ratio < 0 || u.Budget.Burst < 0 || u.Connections.MaxPerEndpoint < 1 {
+			t.Fatalf("%s: %+v", u.Name, u)
+		}
+		for _, r := range append(u.Routes, u.Default) {
+			b := r.Retry.Backoff
+			if r.Name == "" || r.Retry.MaxAttempts < 1 || r.Retry.MaxAttempts > 10 || b.Initial > b.Max || b.Initial < 0 || !(b.Multiplier >= 1) {
+				t.Fatalf("%s, %s: %+v", u.Name, r.Name, r)
+			}
+			if l := r.Timeout; l.Total > 0 && max(l.Attempt, l.Connect) > l.Total {
+				t.Fatalf("%s, %s: %+v", u.Name, r.Name, l)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package config
+
+import "strings"
+
+// The keys of the two listeners that there always are.
+const (
+	proxyKey = "listen.proxy"
+	adminKey = "listen.admin"
+)
+
+// checkListeners looks at all listeners together: none may have another's
+// address, and one that others can reach must say who may use it.
+func (d *decoder) checkListeners(c *Config) {
+	all := append(d.defaultListeners(c), d.listeners...)
+	for i, l := range all {
+		for _, first := range all[:i] {
+			if l.address.collides(first.address) {
+				d.collision(first, l)
+				break
+			}
+		}
+		if l.node != nil {
+			d.checkReach(l, c)
+		}
+	}
+}
+
+// defaultListeners returns the listeners that the file does not write.
+func (d *decoder) defaultListeners(c *Config) []listener {
+	var all []listener
+	for _, l := range []listener{{key: proxyKey, shown: c.Proxy}, {key: adminKey, shown: c.Admin}} {
+		if !d.wrote(l.key) {
+			l.address, _, _ = parseAddress(l.shown)
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// wrote reports whether the file has the listener, in either of its forms.
+func (d *decoder) wrote(key string) bool {
+	for _, l := range d.listeners {
+		if l.key == key || strings.HasPrefix(l.key, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// collision reports that l has the address of one before it.
+func (d *decoder) collision(first, l listener) {
+	how := "already"
+	if first.node == nil {
+		how = "by default"
+	}
+	d.path = l.key
+	d.failHint(l.node, "give each listener a port of its own", "%s is the address of %s %s", l.shown, first.key, how)
+	d.path = ""
+}
+
+// checkReach wants a listener that is not loopback to say who may use it.
+func (d *decoder) checkReach(l listener, c *Config) {
+	if l.address.loopback() {
+		return
+	}
+	d.path = l.key
+	defer func() { d.path = "" }()
+	isProxy, isAdmin := strings.HasPrefix(l.key, proxyKey), strings.HasPrefix(l.key, adminKey)
+	switch {
+	case len(c.AllowClients) > 0:
+		if isAdmin && c.Auth == nil {
+			d.warn(l.node, "without listen.auth this port serves other machines only metrics and health")
+		}
+	case !isProxy && !isAdmin:
+		d.failHint(l.node, "list the networks of its clients in listen.allow_clients, or listen on 127.0.0.1",
+			"%s can be reached from other machines, and listen.allow_clients names none", l.shown)
+	case c.Auth == nil:
+		d.failHint(l.node, "list the networks of its clients in listen.allow_clients, set listen.auth, or listen on 127.0.0.1",
+			"%s can be reached from other machines, and nothing says who may use it", l.shown)
+	}
+}

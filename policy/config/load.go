@@ -1,0 +1,74 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Load reads the configuration in the file at path. Environment values come
+// from env, which is os.LookupEnv outside of tests. The error is an *Errors.
+func Load(path string, env Lookup) (*Config, error) {
+	data, err := readConfig(path)
+	if err != nil {
+		return nil, &Errors{All: []*Error{{File: path, Message: reason(err), Err: err}}}
+	}
+	return Parse(path, data, env)
+}
+
+// readConfig reads one byte more than is allowed at most, which Parse refuses.
+func readConfig(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// Parse reads a configuration from data. file is its name in messages, and the
+// place from which relative names of other files start. The error is an
+// *Errors.
+func Parse(file string, data []byte, env Lookup) (*Config, error) {
+	root, syntax := parseYAML(data)
+	if syntax != nil {
+		syntax.File = file
+		return nil, &Errors{All: []*Error{syntax}}
+	}
+	d := &decoder{file: file, env: env, keys: Keys(), files: newFileSet(file), claims: newClaims()}
+	c := Default()
+	if root != nil {
+		topLevel.read(d, root, c)
+	}
+	d.checkListeners(c)
+	if len(d.errors) > 0 {
+		return nil, &Errors{All: ordered(d.errors)}
+	}
+	settle(c)
+	for _, w := range ordered(d.warnings) {
+		c.Warnings = append(c.Warnings, w.Error())
+	}
+	c.files, c.digests = d.files.names(), d.files.digests
+	return c, nil
+}
+
+// reason is what went wrong with a file, without its name: the name may have
+// come from the environment.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// absolute is filepath.Abs, or the path as it is where there is no working
+// directory to start from.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

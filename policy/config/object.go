@@ -1,0 +1,196 @@
+package config
+
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// reader reads the value n over what v holds already. What is wrong it reports
+// to d and leaves v alone.
+type reader[V any] func(d *decoder, n *yaml.Node, v *V)
+
+// object is the schema of a map that fills a T.
+type object[T any] struct {
+	fields []field[T] // read in this order, whatever the file's
+	// check sees the map whole. May be nil.
+	check func(d *decoder, v *T, w written)
+}
+
+// written maps the keys that stand in a map, merged ones included, to their
+// values; to nil where the value was wrong, and that has been said.
+type written map[string]*yaml.Node
+
+// wrong reports whether one of the keys stands in the map with a wrong value.
+func (w written) wrong(names ...string) bool {
+	for _, name := range names {
+		if value, has := w[name]; has && value == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// field is one key of a map that fills a T.
+type field[T any] struct {
+	name     string
+	read     reader[T]
+	below    func() []string // the keys inside its value; nil where it has none
+	required bool
+	refused  string // why it is an error to write it; "" for a key that works
+}
+
+// must makes a field one that may not be left out.
+func (f field[T]) must() field[T] {
+	f.required = true
+	return f
+}
+
+// holding says which keys stand inside the field's value.
+func (f field[T]) holding(below func() []string) field[T] {
+	f.below = below
+	return f
+}
+
+// key is a field whose value is read into a part of T.
+func key[T, V any](name string, read reader[V], part func(*T) *V) field[T] {
+	return field[T]{name: name, read: func(d *decoder, n *yaml.Node, v *T) { read(d, n, part(v)) }}
+}
+
+// section is a field whose value is a map of its own.
+func section[T, V any](name string, below *object[V], part func(*T) *V) field[T] {
+	return key(name, below.read, part).holding(below.keys)
+}
+
+// lift makes the fields of a V fields of the T that it is a part of.
+func lift[T, V any](fields []field[V], part func(*T) *V) []field[T] {
+	lifted := make([]field[T], len(fields))
+	for i, f := range fields {
+		lifted[i] = field[T]{name: f.name, below: f.below, required: f.required, refused: f.refused}
+		if f.read != nil {
+			lifted[i].read = key(f.name, f.read, part).read
+		}
+	}
+	return lifted
+}
+
+// refused are keys that are known, but an error here.
+func refused[T any](why string, names ...string) []field[T] {
+	fields := make([]field[T], len(names))
+	for i, name := range names {
+		fields[i] = field[T]{name: name, refused: why}
+	}
+	return fields
+}
+
+// notYet are keys that the documentation has and this version has not.
+func notYet[T any](names ...string) []field[T] {
+	return refused[T]("is not available in this version", names...)
+}
+
+// itself is the part that is the whole.
+func itself[T any](v *T) *T { return v }
+
+// read reads the map n over v. Nothing written is an empty map.
+func (o *object[T]) read(d *decoder, n *yaml.Node, v *T) {
+	if w := o.walk(d, n, v); w != nil && o.check != nil {
+		o.check(d, v, w)
+	}
+}
+
+// walk is read without the check of the whole. It returns nil where there is no
+// map at all.
+func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) written {
+	entries, ok := d.entries(n)
+	if !ok {
+		return nil
+	}
+	w := make(written)
+	for _, e := range entries {
+		if f := o.find(e.key.Value); f == nil {
+			d.unknown(e.key, o.names())
+		} else if f.refused != "" {
+			d.fail(e.key, "%s %s", quote(f.name), f.refused)
+		} else {
+			w[f.name] = e.value
+		}
+	}
+	for _, f := range o.fields {
+		value, has := w[f.name]
+		switch {
+		case has:
+			before := len(d.errors)
+			d.within(f.name, func() { f.read(d, value, v) })
+			if len(d.errors) > before {
+				w[f.name] = nil
+			}
+		case f.required:
+			d.fail(n, "needs the key %s", f.name)
+		}
+	}
+	return w
+}
+
+func (o *object[T]) find(name string) *field[T] {
+	for i := range o.fields {
+		if o.fields[i].name == name {
+			return &o.fields[i]
+		}
+	}
+	return nil
+}
+
+// names returns the keys that work, in their order.
+func (o *object[T]) names() []string {
+	var names []string
+	for _, f := range o.fields {
+		if f.refused == "" {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// keys returns every key in and below the map, dotted.
+func (o *object[T]) keys() []string {
+	var keys []string
+	for _, f := range o.fields {
+		if f.refused != "" {
+			continue
+		}
+		keys = append(keys, f.name)
+		if f.below == nil {
+			continue
+		}
+		for _, inner := range f.below() {
+			keys = append(keys, f.name+"."+inner)
+		}
+	}
+	return keys
+}
+
+// unknown reports a key that the map does not have, with the key that was
+// probably meant, or the place where this one belongs.
+func (d *decoder) unknown(key *yaml.Node, names []string) {
+	if d.stopped {
+		return
+	}
+	hint := ""
+	if meant := nearest(key.Value, names); meant != "" {
+		hint = "did you mean " + meant + "?"
+	} else if places := d.places(key.Value); len(places) > 0 {
+		hint = "it belongs in " + oneOfWords(places)
+	}
+	d.failHint(key, hint, "unknown key %s", quote(key.Value))
+}
+
+// places returns the maps that have a key of this name, at most three.
+func (d *decoder) places(name string) []string {
+	var places []string
+	for _, key := range d.keys {
+		if parent, ok := strings.CutSuffix(key, "."+name); ok && len(places) < 3 {
+			places = append(places, parent)
+		}
+	}
+	return places
+}

@@ -1,0 +1,210 @@
+package config
+
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"mulligan/policy"
+)
+
+// perUpstream is why a route cannot have what is counted for all of them.
+const perUpstream = "is kept per upstream: write it there, not in a route"
+
+// policyFields are the keys that `defaults` and an upstream share.
+var policyFields = concat(
+	fields(
+		section("timeout", &timeoutKeys, func(u *policy.Upstream) *policy.TimeoutConfig { return &u.Default.Timeout }),
+		section("retry", &retryKeys, itself[policy.Upstream]),
+		section("buffer", &bufferKeys, func(u *policy.Upstream) *policy.Buffer { return &u.Default.Buffer }),
+		section("connections", &connectionKeys, func(u *policy.Upstream) *policy.Connections { return &u.Connections }),
+	),
+	notYet[policy.Upstream]("circuit_breaker", "hedge", "concurrency", "rate_limit"),
+)
+
+var defaultsKeys = object[policy.Upstream]{fields: policyFields}
+
+var retryKeys = object[policy.Upstream]{
+	fields: concat(
+		lift(retryFields, func(u *policy.Upstream) *policy.Retry { return &u.Default.Retry }),
+		fields(section("budget", &budgetKeys, func(u *policy.Upstream) *policy.BudgetConfig { return &u.Budget })),
+	),
+	check: checkRetry,
+}
+
+// upstreamKeys has the routes last: they inherit from all before them.
+var upstreamKeys = object[policy.Upstream]{fields: concat(
+	fields(
+		key("hosts", readHosts, itself[policy.Upstream]),
+		key("endpoints", endpoints, func(u *policy.Upstream) *[]policy.Endpoint { return &u.Endpoints }),
+		key("preserve_host", boolean, func(u *policy.Upstream) *bool { return &u.PreserveHost }),
+		key("mount", readMount, itself[policy.Upstream]),
+		key("listen", listenAddress, func(u *policy.Upstream) *string { return &u.Listen }),
+		section("tls", &tlsKeys, func(u *policy.Upstream) *policy.TLS { return &u.TLS }),
+	),
+	policyFields,
+	fields(key("routes", readRoutes, itself[policy.Upstream]).holding(routeKeys.keys)),
+	notYet[policy.Upstream]("preset"),
+)}
+
+var tlsKeys = object[policy.TLS]{
+	fields: concat(
+		fields(
+			key("ca_file", pemFile(certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
+			key("client_cert_file", pemFile(certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
+			key("client_key_file", pemFile(keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
+			key("server_name", optional(plainHost), func(t *policy.TLS) *string { return &t.ServerName }),
+			key("rewrite", boolean, func(t *policy.TLS) *bool { return &t.Rewrite }),
+		),
+		notYet[policy.TLS]("intercept"),
+	),
+	check: checkTLS,
+}
+
+var routeKeys = object[policy.Route]{fields: concat(
+	fields(
+		key("name", routeName, func(r *policy.Route) *string { return &r.Name }).must(),
+		section("match", &matchKeys, itself[policy.Route]),
+		section("timeout", &timeoutKeys, func(r *policy.Route) *policy.TimeoutConfig { return &r.Timeout }),
+		section("retry", &routeRetryKeys, func(r *policy.Route) *policy.Retry { return &r.Retry }),
+		section("buffer", &bufferKeys, func(r *policy.Route) *policy.Buffer { return &r.Buffer }),
+	),
+	refused[policy.Route](perUpstream, "connections", "circuit_breaker", "concurrency", "rate_limit"),
+	notYet[policy.Route]("hedge", "deferred"),
+)}
+
+var routeRetryKeys = object[policy.Retry]{fields: concat(
+	retryFields,
+	refused[policy.Retry](perUpstream, "budget"),
+)}
+
+var matchKeys = object[policy.Route]{fields: fields(
+	key("methods", list(method), func(r *policy.Route) *[]string { return &r.Methods }),
+	key("path", readPath, itself[policy.Route]),
+)}
+
+// readUpstreams reads the upstreams in the order of the file.
+func readUpstreams(d *decoder, n *yaml.Node, c *Config) {
+	d.named(n, func(name, value *yaml.Node) {
+		if !isName(name.Value) {
+			d.failHint(name, nameRule, "not a name for an upstream")
+		} else if name.Value == DefaultName {
+			d.failHint(name, "choose another name; what holds for all is under defaults",
+				"this is the name of what hosts get that no upstream names")
+		}
+		u, own := *c.Default, *c.Default.Default
+		u.Name, u.Default = name.Value, &own
+		if w := upstreamKeys.walk(d, value, &u); w != nil {
+			d.checkUpstream(name, &u, w)
+		}
+		c.Upstreams = append(c.Upstreams, &u)
+	})
+}
+
+// checkUpstream looks at an upstream as a whole; w are its keys.
+func (d *decoder) checkUpstream(name *yaml.Node, u *policy.Upstream, w written) {
+	if w.wrong("hosts", "endpoints") {
+		return
+	}
+	if len(u.Hosts) == 0 && len(u.Endpoints) == 0 {
+		d.failHint(name, "write hosts: [api.example.com]", "an upstream needs hosts or endpoints")
+		return
+	}
+	for _, door := range []string{"listen", "mount"} {
+		if w[door] != nil && len(u.Endpoints) == 0 {
+			d.failHint(w[door], "write endpoints: [https://api.example.com]", "%s needs endpoints to send to", door)
+		}
+	}
+	if len(u.Hosts) == 0 && w["listen"] == nil && w["mount"] == nil && !w.wrong("listen", "mount") {
+		d.warn(name, "nothing leads to this upstream: it has no hosts, listen or mount")
+	}
+	if w["tls"] != nil && u.TLS != (policy.TLS{}) && !speaksTLS(u) {
+		d.failHint(w["tls"], "write endpoints: [https://api.example.com], or leave tls out",
+			"tls is about https endpoints, and there is none")
+	}
+}
+
+// speaksTLS reports whether an endpoint of the upstream is https.
+func speaksTLS(u *policy.Upstream) bool {
+	for _, e := range u.Endpoints {
+		if e.Scheme == "https" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRetry warns of methods that are made idempotent for a whole upstream and
+// more. A route is where one knows that they are.
+func checkRetry(d *decoder, u *policy.Upstream, w written) {
+	if w["methods"] == nil {
+		return
+	}
+	for _, m := range u.Default.Retry.Methods {
+		if m == "POST" || m == "PATCH" {
+			d.warn(w["methods"], "%s is repeated wherever no route says otherwise, with whatever it does twice; "+
+				"list it in the routes that can bear it, or send an idempotency key", m)
+		}
+	}
+}
+
+// readHosts reads the hosts of an upstream, none of which may be another's.
+func readHosts(d *decoder, n *yaml.Node, u *policy.Upstream) {
+	list(func(d *decoder, n *yaml.Node, v *policy.HostPattern) {
+		before := len(d.errors)
+		if host(d, n, v); len(d.errors) == before {
+			d.claims.claim(d, n, "host "+v.String())
+		}
+	})(d, n, &u.Hosts)
+}
+
+// readMount reads an upstream's path on the proxy port.
+func readMount(d *decoder, n *yaml.Node, u *policy.Upstream) {
+	before := len(d.errors)
+	if mount(d, n, &u.Mount); len(d.errors) == before {
+		d.claims.claim(d, n, "mount "+u.Mount)
+	}
+}
+
+// readRoutes reads the routes of an upstream, which inherit its policy.
+func readRoutes(d *decoder, n *yaml.Node, u *policy.Upstream) {
+	u.Routes = nil
+	names := newClaims()
+	d.items(n, func(_ int, value *yaml.Node) {
+		r := *u.Default
+		r.Name = ""
+		w := routeKeys.walk(d, value, &r)
+		if w["name"] != nil {
+			d.within("name", func() { names.claim(d, w["name"], "route "+r.Name) })
+		}
+		if last := len(u.Routes) - 1; last >= 0 && matchesAll(u.Routes[last]) {
+			d.warn(value, "never reached: the route before it matches everything")
+		}
+		u.Routes = append(u.Routes, &r)
+	})
+}
+
+// matchesAll reports whether no request passes the route by.
+func matchesAll(r *policy.Route) bool {
+	return len(r.Methods) == 0 && r.Prefix && (r.Path == "" || r.Path == "/")
+}
+
+// readPath reads the path of a route: whole, or the beginning before a *.
+func readPath(d *decoder, n *yaml.Node, r *policy.Route) {
+	parsed(func(text string) (policy.Route, string, string) {
+		path, prefix := strings.CutSuffix(text, "*")
+		read := *r
+		read.Path, read.Prefix = path, prefix
+		switch {
+		case strings.Contains(path, "*"):
+			return read, "has a * that is not at its end", "a path is exact, or a beginning with a * after it: /hooks/*"
+		case strings.ContainsAny(path, "?#"):
+			return read, "has a query or fragment", "a route matches the path without its query"
+		case hasBlank(path):
+			return read, "has a blank or control character, which no path has", "write %20 for a blank"
+		case !strings.HasPrefix(path, "/") && text != "*":
+			return read, "does not begin with /", "write a path such as /v1/charges or /hooks/*"
+		}
+		return read, "", ""
+	})(d, n, r)
+}

@@ -1,0 +1,48 @@
+package config_test
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"POST for all", "defaults: {retry: {methods: [inherit, POST]}}", []string{
+			"mulligan.yaml:1:29: defaults.retry: POST is repeated wherever no route says otherwise, with whatever it does twice; list it in the routes that can bear it, or send an idempotency key"}},
+		{"PATCH in an upstream", "upstreams: {a: {hosts: [a.example], retry: {methods: [PATCH]}}}", []string{
+			"mulligan.yaml:1:54: upstreams.a.retry: PATCH is repeated wherever no route says otherwise, with whatever it does twice; list it in the routes that can bear it, or send an idempotency key"}},
+		{"POST in a route", "upstreams: {a: {hosts: [a.example], routes: [{name: r, retry: {methods: [POST]}}]}}", nil},
+		{"small letters", "defaults: {retry: {methods: [get]}}", []string{
+			"mulligan.yaml:1:30: defaults.retry.methods[0]: methods are case-sensitive, and this one is not in capitals"}},
+		{"a floor for all", "defaults: {retry: {budget: {min_per_second: 1}}}", []string{
+			"mulligan.yaml:1:45: defaults.retry.budget: min_per_second for every upstream adds up over all sidecars; write it where callers are few"}},
+		{"a floor for one", "upstreams: {a: {hosts: [a.example], retry: {budget: {min_per_second: 1}}}}", nil},
+		{"more retries than answers", "defaults: {retry: {budget: {ratio: 1.5}}}", []string{
+			"mulligan.yaml:1:36: defaults.retry.budget: a ratio over 1 allows more retries than answers, and more than doubles the load of a failing upstream"}},
+		{"success", "defaults: {retry: {retry_on: [200, 3xx, 404], do_not_retry_on: [200]}}", []string{
+			`mulligan.yaml:1:31: defaults.retry.retry_on[0]: "200" retries answers that are no failures`,
+			`mulligan.yaml:1:36: defaults.retry.retry_on[1]: "3xx" retries answers that are no failures`}},
+		{"no way in", "upstreams: {a: {endpoints: [http://a.example]}}", []string{
+			"mulligan.yaml:1:13: upstreams.a: nothing leads to this upstream: it has no hosts, listen or mount"}},
+		{"routes behind all", "upstreams: {a: {hosts: [a.example], routes: [{name: r, match: {path: /*}}, {name: s}, {name: t}]}}", []string{
+			"mulligan.yaml:1:76: upstreams.a.routes[1]: never reached: the route before it matches everything",
+			"mulligan.yaml:1:87: upstreams.a.routes[2]: never reached: the route before it matches everything"}},
+		{"admin port of others", "listen: {admin: ':1', allow_clients: [10.0.0.0/8]}", []string{
+			"mulligan.yaml:1:17: listen.admin: without listen.auth this port serves other machines only metrics and health"}},
+		{"admin port with auth", "listen: {admin: ':1', auth: {username: a, password: b}}", nil},
+		{"attempt over an inherited total", "defaults: {timeout: {attempt: 20m}}", []string{
+			"mulligan.yaml:1:31: defaults.timeout: attempt is longer than the total that is inherited, and is cut to it; write total here too"}},
+		{"initial over an inherited maximum", "defaults: {retry: {backoff: {initial_delay: 6s}}}", []string{
+			"mulligan.yaml:1:45: defaults.retry.backoff: initial_delay is over the max_delay that is inherited, and is cut to it; write max_delay here too"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := parse(t, test.text, lookup(nil)).Warnings; !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %q\nwant %q", got, test.want)
+			}
+		})
+	}
+}

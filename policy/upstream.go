@@ -1,0 +1,89 @@
+package policy
+
+import "time"
+
+// Upstream is a named set of hosts that share one policy, or a part of it:
+// what is kept per upstream stands here, what a route may change stands in Route.
+type Upstream struct {
+	Name         string
+	Hosts        []HostPattern
+	Endpoints    []Endpoint // at most one for now; empty: the request's own target
+	PreserveHost bool       // send the client's Host to the endpoint, not the endpoint's
+	Mount        string     // path on the proxy port, without a trailing slash; "" none
+	Listen       string     // address of a port of its own; "" none
+	TLS          TLS
+	Budget       BudgetConfig
+	Connections  Connections
+	Routes       []*Route // first match wins
+	Default      *Route   // where none matches; its Name is "default"
+}
+
+// Endpoint is one base URL of an upstream.
+type Endpoint struct {
+	Scheme string // "http" or "https"
+	Host   string // without brackets or port
+	Port   int
+	Path   string // put before the request's path; without a trailing slash, "" none
+}
+
+// TLS says how an upstream's https endpoints are spoken to.
+type TLS struct {
+	CAFile, ClientCertFile, ClientKeyFile string
+	ServerName                            string
+	Rewrite                               bool // map the upstream's own https Location and Secure cookies back
+}
+
+// Connections bounds the pool of each endpoint.
+type Connections struct {
+	Idle           time.Duration // an idle connection is closed after this; 0 = no limit
+	MaxPerEndpoint int
+}
+
+// Route is the policy of a part of an upstream: methods and a path.
+type Route struct {
+	Name    string
+	Methods []string // empty: all
+	Path    string   // without the final * of a prefix; "" with Prefix: all
+	Prefix  bool
+	Timeout TimeoutConfig
+	Retry   Retry
+	Buffer  Buffer
+}
+
+// TimeoutConfig holds a route's time limits; 0 means no limit.
+type TimeoutConfig struct {
+	Connect    time.Duration // one dial, TLS handshake included
+	Attempt    time.Duration // request's last byte sent to response header; cuts only where a retry follows
+	Total      time.Duration // the window: until the response header that the client gets
+	Idle       time.Duration // a body that moves no byte for so long is given up
+	TunnelIdle time.Duration // the same for a tunnel
+}
+
+// Mode says what retry decisions lead to.
+type Mode uint8
+
+// The modes of retry.mode.
+const (
+	ModeOn      Mode = iota // retry
+	ModeObserve             // decide and count, send nothing again
+	ModeOff                 // never retry, keep nothing for replay
+)
+
+// Retry is a route's retry policy.
+type Retry struct {
+	Mode            Mode
+	MaxAttempts     int      // the first included
+	Methods         []string // idempotent methods, case-sensitive
+	IdempotencyKeys []string // header names; a request with one, not empty, may be repeated
+	RetryOn         Set
+	DoNotRetryOn    Set
+	Backoff         Backoff
+	RetryAfter      time.Duration // the longest server hint that is obeyed; 0 ignores hints
+	Nested          bool          // retry even what came through another mulligan
+}
+
+// Buffer bounds what is kept of one request and its response, in bytes.
+type Buffer struct {
+	Request  int64 // a request body is kept for replay up to here
+	Response int64 // a response whose Content-Length is at most this is held until whole
+}

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"mulligan/metrics"
+	"mulligan/policy"
+)
+
+// noteAttempt counts an attempt that has ended.
+func (x *exchange) noteAttempt(r result, d policy.Decision) {
+	took := time.Since(x.attemptAt)
+	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
+	result := ""
+	x.lastClass = r.outcome.Class.String()
+	if r.outcome.Class != policy.ClassNone {
+		result = r.outcome.Class.String()
+		x.count.AttemptClass(result)
+	} else {
+		x.count.AttemptStatus(r.outcome.Status)
+	}
+	x.log.attempt(x, r.outcome.Status, result, took, d)
+}
+
+// noteCancelled counts an attempt that ended because the client left: the
+// upstream saw it, so that it is one, but it has no verdict.
+func (x *exchange) noteCancelled() {
+	took := time.Since(x.attemptAt)
+	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
+	x.lastClass = "cancelled"
+	x.count.AttemptClass("cancelled")
+	x.log.attempt(x, 0, "cancelled", took, policy.Decision{})
+}
+
+// account counts the request and writes its line into the access log.
+func (x *exchange) account(r result, d policy.Decision) {
+	x.up.metrics.RequestSeconds.Observe(time.Since(x.began).Seconds())
+	if r.cancelled {
+		x.noteCancelled()
+	}
+	x.count.Request(x.outcome(d))
+	if d.Verdict == policy.Retryable {
+		x.count.Denied(d.Stop.String())
+	}
+	if x.snap.settings.AccessLog {
+		x.log.write(x, d)
+	}
+}
+
+func (x *exchange) outcome(d policy.Decision) metrics.Outcome {
+	switch {
+	case d.Stop == policy.ClientGone || x.lost:
+		return metrics.ClientGone
+	case d.Verdict == policy.Retryable:
+		return metrics.Failed
+	case d.Verdict == policy.PermanentFailure:
+		return metrics.Permanent
+	case x.session.Attempts() > 1:
+		return metrics.SuccessAfterRetry
+	}
+	return metrics.Success
+}
+
+// record is what the access log says of a request: nothing that a client wrote
+// but method, host and path. Query values and header fields never get here.
+type record struct {
+	attempts []attemptRecord
+	status   int
+	brokeOff bool
+}
+
+type attemptRecord struct {
+	status int
+	class  string
+	took   time.Duration
+	wait   time.Duration
+	retry  bool
+}
+
+func (l *record) reset() { *l = record{attempts: l.attempts[:0]} }
+
+func (l *record) attempt(x *exchange, status int, class string, took time.Duration, d policy.Decision) {
+	if x.snap.settings.AccessLog {
+		l.attempts = append(l.attempts, attemptRecord{status, class, took, d.Wait, d.Retry})
+	}
+	l.status = status
+}
+
+// LogValue lists the attempts: result, time, and the wait after it.
+func (l record) LogValue() slog.Value {
+	groups := make([]slog.Attr, 0, len(l.attempts))
+	for i, a := range l.attempts {
+		attrs := make([]slog.Attr, 0, 3)
+		if a.class != "" {
+			attrs = append(attrs, slog.String("result", a.class))
+		} else {
+			attrs = append(attrs, slog.Int("result", a.status))
+		}
+		attrs = append(attrs, slog.Duration("took", a.took))
+		if a.retry {
+			attrs = append(attrs, slog.Duration("wait", a.wait))
+		}
+		groups = append(groups, slog.Attr{Key: strconv.Itoa(i + 1), Value: slog.GroupValue(attrs...)})
+	}
+	return slog.GroupValue(groups...)
+}
+
+// write writes the request's line.
+func (l *record) write(x *exchange, d policy.Decision) {
+	level := slog.LevelInfo
+	if d.Verdict == policy.Retryable {
+		level = slog.LevelWarn
+	}
+	if !x.s.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("upstream", x.up.Name),
+		slog.String("route", x.route.Name),
+		slog.String("method", x.req.Method),
+		slog.String("host", hostport(x.to.host, x.to.port)),
+		slog.String("path", string(withoutQuery(x.to.path))),
+		slog.Int("status", l.status),
+		slog.String("stop", d.Stop.String()),
+		slog.String("outcome", x.outcome(d).String()),
+		slog.Duration("took", time.Since(x.began)),
+		slog.Any("attempts", *l),
+	}
+	if l.brokeOff {
+		attrs = append(attrs, slog.Bool("broke_off", true))
+	}
+	x.s.log.LogAttrs(context.Background(), level, "request", attrs...)
+}

@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// result is how one attempt ended.
+type result struct {
+	outcome   policy.Outcome
+	fault     fault // where there was no whole response
+	cancelled bool  // the client left: nobody asks for a verdict
+	decided   bool  // timeout.attempt passed, and policy has spoken already
+	decision  policy.Decision
+}
+
+// Idle times within which a pooled connection may be used: any for a request
+// that can be repeated, under a second for one that cannot.
+const (
+	anyIdle   = time.Duration(math.MaxInt64)
+	freshIdle = time.Second
+)
+
+// attempt makes one try to get a response. On return x.resp is the response, if
+// there is one, held where policy says so.
+func (x *exchange) attempt() result {
+	x.number++
+	x.attemptAt = time.Now()
+	x.c.watch.attemptAt.Store(0)
+	x.c.watch.calm(causeAttempt, nil)
+	if x.connect {
+		return x.dialTunnel()
+	}
+	for {
+		reused, err := x.acquire()
+		if err != nil {
+			return x.failed(err)
+		}
+		resp, err := x.exchangeHeads()
+		if err == nil {
+			x.resp = resp
+			return x.answered()
+		}
+		if reused && h1.KindOf(err) == h1.NothingWritten && x.c.watch.seen() == 0 {
+			x.dropConn() // it had died while pooled; nothing was written, so this was no attempt
+			continue
+		}
+		if r, over := x.interrupted(err); over {
+			return r
+		}
+		return x.failed(err)
+	}
+}
+
+// acquire gets a connection to the authority: pooled, or new.
+func (x *exchange) acquire() (reused bool, err error) {
+	maxIdle := freshIdle
+	if x.mayRetry() {
+		maxIdle = anyIdle
+	}
+	x.uc, reused, err = x.auth.pool.Get(x.contextFn, maxIdle)
+	if errors.Is(err, h1.ErrPoolClosed) {
+		// Forgotten by a reload or for a busier authority, while this connection
+		// still knew it: it is made anew, once.
+		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
+		x.auth = x.up.state.authority(x.auth.key, time.Now())
+		x.uc, reused, err = x.auth.pool.Get(x.contextFn, maxIdle)
+	}
+	if err != nil {
+		x.uc = nil
+		return false, err
+	}
+	x.uc.Start()
+	x.c.watch.on(x.uc)
+	return reused, nil
+}
+
+// dialContext ends when the request is broken into; a dial under it also ends
+// with timeout.connect.
+func (x *exchange) dialContext() context.Context {
+	return withConnectTimeout(x.c.watch.context(), x.route.Timeout.Connect)
+}
+
+// exchangeHeads sends the request and reads the response's head.
+func (x *exchange) exchangeHeads() (*h1.Response, error) {
+	x.writeHead()
+	x.interim = x.interim[:0]
+	x.couldRetry = x.session.MayRetry(true)
+	method := x.req.Method
+	var resp *h1.Response
+	var err error
+	if x.body.done.Load() && x.body.kept.size == 0 && (x.body.none || x.body.whole != nil) {
+		x.body.sent.Store(true)
+		x.armAttempt()
+		resp, err = x.uc.FinishAndReadResponse(x.body.whole, nil, method)
+	} else {
+		// The head goes at once: what follows may take its time.
+		if ferr := x.uc.Flush(); ferr == nil {
+			x.body.startPump(x.uc)
+		}
+		resp, err = x.uc.ReadResponse(method)
+	}
+	for {
+		if err == nil && (resp.Status >= 200 || resp.Status == 101) {
+			return resp, nil
+		}
+		if err == nil {
+			x.passInterim(resp)
+		} else if !x.resume(err) {
+			return nil, err
+		}
+		resp, err = x.uc.ReadResponse(method)
+	}
+}
+
+// armAttempt starts timeout.attempt, where a retry could follow: only then does
+// it cut anything.
+func (x *exchange) armAttempt() {
+	if d := x.route.Timeout.Attempt; d > 0 && x.couldRetry && x.body.replayable() {
+		w := &x.c.watch
+		w.start(&w.attemptAt, x.s.now()+int64(d))
+	}
+}
+
+// resume decides what an interrupted read means. True: nothing, read on. When
+// timeout.attempt passed, policy is asked; where no retry would follow, the
+// attempt goes on until the window ends.
+func (x *exchange) resume(err error) bool {
+	if h1.KindOf(err) != h1.Interrupted {
+		return false
+	}
+	if x.c.watch.seen() != causeAttempt {
+		return false
+	}
+	x.c.watch.attemptAt.Store(0)
+	if d, cut := x.session.Cut(x.state(false), rand.Float64()); cut {
+		x.cut = d
+		return false
+	}
+	x.c.watch.calm(causeAttempt, x.uc)
+	return true
+}
+
+// interrupted turns an error that the watcher made into the attempt's end.
+func (x *exchange) interrupted(err error) (result, bool) {
+	if h1.KindOf(err) != h1.Interrupted {
+		if seen := x.c.watch.seen(); seen&(causeGone|causeBroken) == 0 {
+			return result{}, false
+		}
+	}
+	seen := x.c.watch.seen()
+	x.body.stopPump(x.uc)
+	x.dropConn()
+	switch {
+	case seen&(causeGone|causeIdle|causeBroken) != 0:
+		if x.cut.Retry {
+			x.cut = policy.Decision{}
+			x.session.Undo(time.Now())
+		}
+		return result{cancelled: true}, true
+	case x.cut.Retry:
+		r := result{outcome: policy.Outcome{Class: policy.Timeout}, fault: timeoutFault, decided: true, decision: x.cut}
+		x.cut = policy.Decision{}
+		x.c.watch.calm(causeAttempt, nil)
+		return r, true
+	case seen&causeWindow != 0:
+		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: timeoutFault}, true
+	}
+	return result{}, false
+}
+
+// failed is an attempt without a response.
+func (x *exchange) failed(err error) result {
+	x.body.stopPump(x.uc)
+	x.dropConn()
+	if x.c.watch.seen()&(causeGone|causeIdle|causeBroken) != 0 {
+		return result{cancelled: true}
+	}
+	f := faultOf(err)
+	if x.c.watch.seen()&causeWindow != 0 {
+		f = timeoutFault
+	}
+	return result{outcome: policy.Outcome{Class: f.class}, fault: f}
+}
+
+// answered is an attempt with a response head: the body is held where a retry
+// could follow and it is small, then policy gets to know what it says.
+func (x *exchange) answered() result {
+	if x.resp.Status == 101 && !x.req.Upgrade {
+		return x.failed(&h1.Error{Kind: h1.Malformed, Reason: "101 to a request without Upgrade"})
+	}
+	if r, over := x.hold(); over {
+		return r
+	}
+	x.c.watch.attemptAt.Store(0)
+	x.c.watch.calm(causeAttempt, x.uc)
+	o := policy.Outcome{Status: x.resp.Status}
+	var f fault
+	if x.broken {
+		o.Class = policy.Truncated
+		f = wireFault(&h1.Error{Kind: h1.Broken})
+	}
+	if o.Status >= 400 {
+		o.ReadHeader(x.respField, x.keyed(), time.Now())
+	}
+	return result{outcome: o, fault: f}
+}
+
+func (x *exchange) respField(name string) string { return string(x.resp.Header.Get(name)) }
+
+// hold keeps a small response back until it is whole, so that one that breaks
+// off can still be retried. over is true where the attempt ended meanwhile.
+func (x *exchange) hold() (r result, over bool) {
+	x.whole, x.broken, x.heldWhole = false, false, nil
+	resp := x.resp
+	if resp.Status == 101 {
+		return result{}, false
+	}
+	if p, ok := x.uc.BufferedBody(); ok {
+		x.heldWhole, x.whole = p, true
+		return result{}, false
+	}
+	if resp.Framing != h1.Length || resp.ContentLength > x.route.Buffer.Response || !x.mayRetry() ||
+		!x.s.buffered.take(resp.ContentLength) {
+		return result{}, false
+	}
+	x.charged += resp.ContentLength
+	for {
+		p, err := x.uc.NextBody()
+		switch {
+		case err == nil:
+			x.held.add(p)
+			continue
+		case err == io.EOF:
+			x.whole = true
+			return result{}, false
+		case x.resume(err):
+			// timeout.attempt passed, but nothing could follow: the client gets what
+			// is there, and the rest as it comes.
+			return result{}, false
+		}
+		if h1.KindOf(err) == h1.Interrupted && x.c.watch.seen()&^(causeWindow|causeAttempt) == 0 && !x.cut.Retry {
+			return result{}, false // the window ends with the header, which is here
+		}
+		if r, over := x.interrupted(err); over {
+			return r, true
+		}
+		x.broken = true
+		return result{}, false
+	}
+}
+
+// dropConn closes the connection of an attempt that failed on it.
+func (x *exchange) dropConn() {
+	if x.uc == nil {
+		return
+	}
+	x.c.watch.on(nil)
+	x.auth.pool.Discard(x.uc)
+	x.uc, x.resp = nil, nil
+	x.forgetHeld()
+}
+
+// release ends with a response that is not wanted any more: its connection goes
+// back to the pool if all of it was read.
+func (x *exchange) release() {
+	if x.uc == nil {
+		return
+	}
+	x.c.watch.on(nil)
+	x.body.stopPump(x.uc)
+	x.auth.pool.Put(x.uc)
+	x.uc, x.resp = nil, nil
+	x.forgetHeld()
+}
+
+func (x *exchange) forgetHeld() {
+	x.held.reset()
+	x.heldWhole = nil
+	x.whole, x.broken = false, false
+	x.s.buffered.giveBack(x.charged)
+	x.charged = 0
+}

@@ -1,0 +1,207 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"mulligan/metrics"
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// requestBody is a request's body: sent while it arrives, and kept on the way
+// so that it can be sent again. It has one owner at a time: the connection's
+// goroutine, or the pump while one runs.
+type requestBody struct {
+	x      *exchange
+	none   bool
+	whole  []byte // all of it, where it lay in the client connection's buffer
+	oneWay bool   // whole, but past buffer.request: it can be sent once
+	booked int64  // bytes of whole that the ledger has
+	kept   blocks
+	pump   chan error // not nil while a pump runs; gets its end
+
+	sent    atomic.Bool // some of it was taken off the client, or sent
+	keeping atomic.Bool // all that was taken is kept
+	done    atomic.Bool // the client has sent all of it
+}
+
+// begin looks at what the request brings. Nothing is read yet.
+func (b *requestBody) begin(x *exchange) {
+	b.x = x
+	b.none, b.whole, b.oneWay = false, nil, false
+	b.sent.Store(false)
+	limit := x.route.Buffer.Request
+	if x.req.Framing == h1.NoBody {
+		b.none = true
+		b.done.Store(true)
+		return
+	}
+	if p, ok := x.c.sc.BufferedBody(); ok {
+		b.whole = p
+		b.oneWay = int64(len(p)) > limit
+		b.done.Store(true)
+		if b.oneWay && x.session.MayRetry(true) {
+			x.up.metrics.NotReplayable(metrics.RequestLimit)
+		}
+		return
+	}
+	b.done.Store(false)
+	keep := x.session.MayRetry(true)
+	if keep && x.req.ContentLength > limit {
+		keep = false
+		x.up.metrics.NotReplayable(metrics.RequestLimit)
+	}
+	b.keeping.Store(keep)
+}
+
+// replayable reports whether the body could be sent (again) from its beginning.
+// Where nothing is ever sent again nothing is kept: then it is whether it would
+// have been.
+func (b *requestBody) replayable() bool {
+	switch {
+	case b.none || !b.sent.Load():
+		return true
+	case b.x.route.Retry.Mode != policy.ModeOn:
+		return b.x.req.ContentLength <= b.x.route.Buffer.Request
+	case b.whole != nil:
+		return !b.oneWay
+	}
+	return b.keeping.Load()
+}
+
+// startPump sends the body in a goroutine of its own, so that an answer that
+// comes before the body's end is seen at once.
+func (b *requestBody) startPump(uc *h1.ClientConn) {
+	b.pump = make(chan error, 1)
+	b.x.c.watch.moving(uc)
+	go func() {
+		err := b.copy(uc)
+		b.x.c.watch.rested()
+		b.pump <- err
+	}()
+}
+
+// stopPump makes the pump stop where it is and waits for it. What was read
+// stays kept; the rest stays with the client.
+func (b *requestBody) stopPump(uc *h1.ClientConn) {
+	if b.pump == nil {
+		return
+	}
+	select {
+	case <-b.pump:
+	default:
+		uc.InterruptWrite()
+		b.x.c.sc.InterruptRead()
+		<-b.pump
+		b.x.c.sc.ClearInterrupt()
+	}
+	b.pump = nil
+	b.x.resumeWindow() // where the pump did not come to it
+}
+
+// copy sends what is kept, then what still arrives.
+func (b *requestBody) copy(uc *h1.ClientConn) error {
+	x := b.x
+	if !b.done.Load() && !x.req.ExpectContinue {
+		x.pauseWindow()
+	}
+	for i := 0; ; i++ {
+		p := b.kept.piece(i)
+		if p == nil {
+			break
+		}
+		if err := uc.Body(p); err != nil {
+			return err
+		}
+	}
+	for !b.done.Load() {
+		if err := uc.Flush(); err != nil {
+			return err
+		}
+		if err := b.next(uc); err != nil {
+			return err
+		}
+	}
+	err := uc.Finish(x.req.Trailer)
+	x.resumeWindow()
+	x.armAttempt()
+	return err
+}
+
+// next moves one piece from the client to the upstream.
+func (b *requestBody) next(uc *h1.ClientConn) error {
+	sc := b.x.c.sc
+	p, err := sc.NextBody()
+	if err == io.EOF {
+		b.done.Store(true)
+		return nil
+	}
+	if err != nil {
+		return b.clientFailed(err)
+	}
+	if !b.sent.Swap(true) && b.x.req.ExpectContinue {
+		b.x.pauseWindow()
+	}
+	b.keep(p)
+	if sc.BodyDone() {
+		b.done.Store(true)
+	}
+	return uc.Body(p)
+}
+
+// keep records a piece, up to buffer.request and, for all together, buffer_total.
+func (b *requestBody) keep(p []byte) {
+	if !b.keeping.Load() {
+		return
+	}
+	n := int64(len(p))
+	var over metrics.Limit
+	switch {
+	case b.kept.size+n > b.x.route.Buffer.Request:
+		over = metrics.RequestLimit
+	case !b.x.s.buffered.take(n):
+		over = metrics.TotalLimit
+	default:
+		b.kept.add(p)
+		return
+	}
+	b.keeping.Store(false)
+	b.x.s.buffered.giveBack(b.kept.size)
+	b.kept.reset()
+	b.x.up.metrics.NotReplayable(over)
+}
+
+// clientFailed tells the exchange that its client's body will never be whole.
+func (b *requestBody) clientFailed(err error) error {
+	always := func() bool { return true }
+	var wire *h1.Error
+	if !errors.As(err, &wire) {
+		return err
+	}
+	switch wire.Kind {
+	case h1.Broken:
+		b.x.c.watch.fire(causeGone, always)
+	case h1.Malformed, h1.HeadTooLarge:
+		b.x.c.watch.fire(causeBroken, always)
+	}
+	return err
+}
+
+// book counts a body that stays in the connection's own buffer during a wait as
+// kept. It takes no memory that was not there: the limit does not refuse it.
+func (b *requestBody) book() {
+	if b.booked == 0 && len(b.whole) > 0 {
+		b.booked = int64(len(b.whole))
+		b.x.s.buffered.used.Add(b.booked)
+	}
+}
+
+// end gives the memory back.
+func (b *requestBody) end() {
+	b.x.s.buffered.giveBack(b.kept.size + b.booked)
+	b.booked = 0
+	b.kept.reset()
+	b.whole = nil
+}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"bytes"
+	"time"
+
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// connectDoor takes CONNECT (RFC 9110 9.3.6): the dial gets the policy, then
+// bytes pass untouched, unless they turn out to be plain HTTP requests.
+func (c *clientConn) connectDoor(req *h1.Request) {
+	x := &c.x
+	if c.listen != c.s.opts.Proxy {
+		c.deny(reply{status: 421, kind: "http_request_error", detail: "CONNECT belongs on the proxy port"})
+		return
+	}
+	if !c.authorized(req) {
+		return
+	}
+	host, port, err := splitAuthority(req.Target, 0)
+	if err != nil || port == 0 || req.Framing != h1.NoBody {
+		c.deny(reply{status: 400, kind: "http_request_error", detail: "CONNECT takes host:port and no body"})
+		return
+	}
+	matched, named := x.snap.table.Lookup(string(host), port)
+	up := x.snap.upstreams[matched]
+	if up == x.snap.fallback && x.snap.settings.DenyUnmatched {
+		x.denyUnmatched(up, string(host), port)
+		return
+	}
+	x.to = target{host: string(host), port: port, named: named}
+	x.aim(up, nil)
+	x.auth = up.state.authority(authorityKey{host: foldHost(x.to.host), port: port, named: named, tunnel: true}, time.Now())
+	x.connect = true
+	x.enter()
+	if x.tunnel != nil {
+		c.openTunnel()
+	} else {
+		up.metrics.TunnelOpened(x.lastClass)
+	}
+}
+
+// dialTunnel is an attempt of a CONNECT.
+func (x *exchange) dialTunnel() result {
+	uc, _, err := x.auth.pool.Get(x.contextFn, 0)
+	if err != nil {
+		return x.failed(err)
+	}
+	x.tunnel = uc
+	return result{outcome: policy.Outcome{Status: 200}}
+}
+
+// insideTunnel is where requests go that a client speaks plainly in a tunnel.
+type insideTunnel struct {
+	host      string
+	port      int
+	authority []byte
+}
+
+// openTunnel tells the client that it is connected, and serves the tunnel.
+func (c *clientConn) openTunnel() {
+	x, sc, uc := &c.x, c.sc, c.x.tunnel
+	x.up.metrics.TunnelOpened("established")
+	x.up.metrics.InFlight.Dec()
+	x.entered = false
+	sc.StatusLine(1, 200, []byte("Connection established"))
+	if n := x.session.Attempts(); n > 1 {
+		sc.FieldString("Proxy-Status", proxyStatus(n, policy.Success, 200, ""))
+	}
+	sc.EndHead(h1.NoBody, 0)
+	if sc.Finish(nil) != nil {
+		x.auth.pool.Discard(uc)
+		c.closing = true
+		return
+	}
+	inside := &insideTunnel{x.to.host, x.to.port, bytes.Clone(x.req.Target)}
+	idle := x.route.Timeout.TunnelIdle
+	x.up.metrics.TunnelsOpen.Inc()
+	defer x.up.metrics.TunnelsOpen.Dec()
+	c.watch.end()
+	c.watch.beginTunnel(c.s.now(), uc, idle)
+	if c.speaksHTTP(uc) {
+		// The connection that was dialled is the first that its requests use.
+		c.watch.endTunnel()
+		x.auth.pool.Put(uc)
+		c.inside = inside
+		c.serveInside()
+		return
+	}
+	x.auth.pool.Detach(uc)
+	c.pourBoth(uc)
+	c.watch.endTunnel()
+	c.closing = true
+}
+
+// serveInside takes the requests in a tunnel whose client speaks plain HTTP.
+func (c *clientConn) serveInside() {
+	c.x.end()
+	c.serveRequests()
+	c.closing = true
+}
+
+// tunnelled takes one request inside a tunnel: it goes to the host that the
+// tunnel names, never to endpoints.
+func (c *clientConn) tunnelled(req *h1.Request) {
+	x := &c.x
+	path := req.Target
+	authority := []byte(nil) // an origin-form request's own Host
+	if req.Method == "CONNECT" {
+		c.deny(reply{status: 400, kind: "http_request_error", detail: "CONNECT inside a tunnel that speaks HTTP"})
+		return
+	}
+	if path[0] != '/' && path[0] != '*' {
+		_, a, p, err := parseAbsolute(req.Target)
+		if err != nil {
+			c.deny(reply{status: 400, kind: "http_request_error", detail: err.Error()})
+			return
+		}
+		authority, path = a, slashed(p, req.Method)
+	}
+	if !x.lookup(false, c.inside.authority) {
+		return
+	}
+	last := &c.last
+	x.to = target{host: last.host, port: last.port, path: path, authority: authority, named: last.named}
+	x.aim(last.up, withoutQuery(path))
+	if last.auth == nil {
+		last.auth = last.up.state.authority(authorityKey{host: foldHost(last.host), port: last.port, named: last.named, tunnel: true}, time.Now())
+	}
+	x.auth = last.auth
+	x.enter()
+}

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"mulligan/metrics"
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// exchange is one request and what becomes of it. Each client connection has
+// one and uses it again for its next request, so that a request that succeeds
+// at once allocates nothing for it.
+type exchange struct {
+	c    *clientConn
+	s    *Server
+	snap *snapshot
+
+	req  *h1.Request
+	seen fields // what the request's header says to us
+	to   target
+	up   *upstream
+	// direct is set inside a tunnel: it goes to the host it names.
+	route *policy.Route
+	count *metrics.Route
+	auth  *authority
+
+	session policy.Session
+	body    requestBody
+
+	began     time.Time
+	windowFor atomic.Int64 // ns left of the window while its clock stands still
+
+	// the attempt under way, or the last one
+	number    int // attempts begun
+	attemptAt time.Time
+	uc        *h1.ClientConn // holds resp, until it is released
+	resp      *h1.Response
+	held      blocks          // the body of resp, or its beginning, where it was held
+	heldWhole []byte          // the same, where it lies in the connection's own buffer
+	whole     bool            // the held body is all of it
+	broken    bool            // the held body broke off where it ends
+	interim   []byte          // 1xx heads that go with the final one
+	cut       policy.Decision // the retry for which timeout.attempt cuts the attempt
+
+	connect   bool           // a CONNECT: an attempt is a dial
+	tunnel    *h1.ClientConn // the connection that a CONNECT got
+	contextFn func() context.Context
+
+	couldRetry bool          // body aside, a retry could follow the attempt under way
+	continued  bool          // the client was told 100
+	entered    bool          // counted as in flight
+	lost       bool          // the client could not be written to
+	mounted    []byte        // the mount path that was stripped
+	byHost     authorityName // the Host by which an origin-form request named its upstream
+	charged    int64         // bytes booked for what is held
+	lastClass  string
+	log        record
+}
+
+// begin readies the exchange for a request.
+func (x *exchange) begin(req *h1.Request, snap *snapshot) {
+	x.req, x.snap = req, snap
+	x.began = time.Now()
+	x.to = target{}
+	x.up, x.route, x.count, x.auth = nil, nil, nil, nil
+	x.number = 0
+	x.continued = false
+	x.interim = x.interim[:0]
+	x.log.reset()
+	x.seen.read(req.Header, x.s.id)
+}
+
+// aim sets the upstream, and so the policy, that the request is under.
+func (x *exchange) aim(up *upstream, routePath []byte) {
+	x.up = up
+	x.route = up.Route(x.req.Method, string(routePath))
+	x.count = up.routes[x.route]
+}
+
+// keyed reports whether the request carries an idempotency key that is not empty.
+func (x *exchange) keyed() bool {
+	for _, name := range x.route.Retry.IdempotencyKeys {
+		if len(x.req.Header.Get(name)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// armWindow starts the window's clock.
+func (x *exchange) armWindow() {
+	total := x.route.Timeout.Total
+	if x.seen.policy.total > 0 && (total == 0 || x.seen.policy.total < total) {
+		total = x.seen.policy.total
+	}
+	x.windowFor.Store(int64(total))
+	x.resumeWindow()
+}
+
+// pauseWindow stops the window's clock: while the request's body arrives, the
+// time is the client's.
+func (x *exchange) pauseWindow() {
+	if at := x.c.watch.windowAt.Swap(0); at != 0 {
+		x.windowFor.Store(max(1, at-x.s.now()))
+	}
+}
+
+// resumeWindow starts the clock again with what was left.
+func (x *exchange) resumeWindow() {
+	w := &x.c.watch
+	if left := x.windowFor.Load(); left > 0 && w.windowAt.Load() == 0 {
+		w.start(&w.windowAt, x.s.now()+left)
+	}
+}
+
+// state is what policy has to know of the request beyond the attempt's outcome.
+func (x *exchange) state(gone bool) policy.State {
+	st := policy.State{
+		Now:        time.Now(),
+		Unlimited:  x.windowFor.Load() <= 0,
+		ClientGone: gone,
+		Draining:   x.s.draining(),
+		Replayable: x.body.replayable(),
+	}
+	if !st.Unlimited {
+		st.Left = time.Duration(x.windowFor.Load())
+		if at := x.c.watch.windowAt.Load(); at != 0 {
+			st.Left = time.Duration(at - x.s.now())
+		}
+	}
+	return st
+}
+
+// mayRetry reports whether a retry could still follow the attempt under way.
+func (x *exchange) mayRetry() bool { return x.session.MayRetry(x.body.replayable()) }

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"bytes"
+
+	"mulligan/proxy/h1"
+)
+
+// fields is what a request's header says to mulligan itself, read in one pass.
+type fields struct {
+	policy      clientPolicy
+	policyErr   error
+	nested      bool // it came through another mulligan
+	loop        bool // it came through this one
+	clientRetry bool // it is a retry by the client's own library
+	connection  bool // it has a Connection field, whose options are hop-by-hop too
+}
+
+// viaPrefix begins the pseudonym of every mulligan in Via (RFC 9110 7.6.3);
+// eight hex digits of the instance follow.
+const viaPrefix = "mulligan-"
+
+func (f *fields) read(h h1.Header, ownID string) {
+	*f = fields{}
+	for i := range h {
+		switch h[i].Known() {
+		case h1.NameVia:
+			f.readVia(h[i].Value, ownID)
+		case h1.NameConnection:
+			f.connection = true
+		case h1.NameOther:
+			f.readOther(h[i])
+		}
+	}
+}
+
+func (f *fields) readOther(field h1.Field) {
+	switch len(field.Name) {
+	case len(clientPolicyHeader):
+		if equalFold(field.Name, "mulligan-policy") && f.policyErr == nil {
+			f.policyErr = f.policy.read(string(field.Value))
+		} else if equalFold(field.Name, "amz-sdk-request") {
+			f.clientRetry = f.clientRetry || sdkAttempt(field.Value)
+		}
+	case len("x-stainless-retry-count"):
+		if equalFold(field.Name, "x-stainless-retry-count") {
+			f.clientRetry = f.clientRetry || positive(field.Value)
+		}
+	case len("grpc-previous-rpc-attempts"):
+		if equalFold(field.Name, "grpc-previous-rpc-attempts") {
+			f.clientRetry = f.clientRetry || positive(field.Value)
+		}
+	}
+}
+
+// readVia looks for mulligans among the hops a request came through.
+func (f *fields) readVia(value []byte, ownID string) {
+	for len(value) > 0 {
+		hop := value
+		if i := bytes.IndexByte(value, ','); i >= 0 {
+			hop, value = value[:i], value[i+1:]
+		} else {
+			value = nil
+		}
+		parts := bytes.Fields(hop)
+		if len(parts) < 2 || !bytes.HasPrefix(parts[1], []byte(viaPrefix)) {
+			continue
+		}
+		id := parts[1][len(viaPrefix):]
+		f.nested = f.nested || isHex8(id)
+		f.loop = f.loop || string(id) == ownID
+	}
+}
+
+func isHex8(b []byte) bool {
+	if len(b) != 8 {
+		return false
+	}
+	for _, c := range b {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// sdkAttempt reads `attempt=2; max=3`, which AWS SDKs send.
+func sdkAttempt(v []byte) bool {
+	for part := range bytes.SplitSeq(v, []byte(";")) {
+		if n, ok := bytes.CutPrefix(bytes.TrimSpace(part), []byte("attempt=")); ok {
+			return positive(n) && string(n) != "1"
+		}
+	}
+	return false
+}
+
+func positive(v []byte) bool {
+	return len(v) > 0 && len(bytes.Trim(v, "0123456789")) == 0 && len(bytes.Trim(v, "0")) > 0
+}
+
+// hopByHop reports whether a field ends here (RFC 9110 7.6.1). Framing and
+// Upgrade are decided by those who write the head.
+func hopByHop(k h1.KnownName) bool {
+	switch k {
+	case h1.NameConnection, h1.NameProxyConnection, h1.NameKeepAlive, h1.NameTE, h1.NameTransferEncoding,
+		h1.NameUpgrade, h1.NameProxyAuthorization, h1.NameHTTP2Settings:
+		return true
+	}
+	return false
+}
+
+// named reports whether a Connection field names the field, so that it ends
+// here too. Host and framing are never taken away like that: a message without
+// them would mean something else.
+func namedByConnection(h h1.Header, f h1.Field) bool {
+	switch f.Known() {
+	case h1.NameHost, h1.NameContentLength, h1.NameTransferEncoding, h1.NameVia:
+		return false
+	}
+	for i := range h {
+		if h[i].Known() == h1.NameConnection && hasOption(h[i].Value, f.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasOption reports whether a comma list has the name, ignoring case.
+func hasOption(list, name []byte) bool {
+	for part := range bytes.SplitSeq(list, []byte(",")) {
+		if bytes.EqualFold(bytes.Trim(part, " \t"), name) {
+			return true
+		}
+	}
+	return false
+}

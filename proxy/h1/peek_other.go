@@ -1,0 +1,9 @@
+//go:build !unix
+
+package h1
+
+// hungUp cannot be asked here.
+func hungUp(uintptr) bool { return false }
+
+// silent cannot be asked here: no idle connection is trusted.
+func silent(uintptr) bool { return false }

@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"mulligan/proxy/h1"
+)
+
+// writeHead composes the request's head for the upstream: names, case and order
+// as they came, hop-by-hop fields removed, Host from the target, Via added.
+func (x *exchange) writeHead() {
+	w, req := x.uc, x.req
+	parent := x.snap.settings.ParentProxy
+	absolute := parent != nil && x.auth.peer.plain
+	if absolute {
+		w.RequestLine(req.Method, []byte("http://"+x.auth.peer.addr()+string(x.to.path)))
+	} else {
+		w.RequestLine(req.Method, x.to.path)
+	}
+	host, length := false, false
+	for _, f := range req.Header {
+		switch k := f.Known(); k {
+		case h1.NameHost:
+			host = true
+			w.Field(f.Name, x.host(f.Value))
+			continue
+		case h1.NameContentLength:
+			if length {
+				continue // identical repeats are one (RFC 9110 8.6)
+			}
+			length = true
+		case h1.NameTransferEncoding:
+			w.FieldString("Transfer-Encoding", "chunked")
+			continue
+		case h1.NameOther:
+			if len(f.Name) == len(clientPolicyHeader) && equalFold(f.Name, "mulligan-policy") {
+				continue
+			}
+		default:
+			if hopByHop(k) {
+				continue
+			}
+		}
+		if x.seen.connection && namedByConnection(req.Header, f) {
+			continue
+		}
+		w.Field(f.Name, f.Value)
+	}
+	if !host {
+		w.FieldBytes("Host", x.host(nil))
+	}
+	if x.upgrades() {
+		w.FieldString("Connection", "Upgrade")
+		w.FieldBytes("Upgrade", req.Header.GetKnown(h1.NameUpgrade))
+	}
+	if absolute {
+		if auth := parentAuth(parent); auth != "" {
+			w.FieldString("Proxy-Authorization", auth)
+		}
+	}
+	w.FieldString("Via", x.s.via[req.Minor])
+	w.EndHead(req.Framing, req.ContentLength)
+}
+
+// host returns the Host to send: the target's, else the client's own.
+func (x *exchange) host(clients []byte) []byte {
+	if x.to.authority != nil {
+		return x.to.authority
+	}
+	return clients
+}
+
+// upgrades reports whether an upgrade is asked for that can be passed on. h2c
+// is not: what follows it would not be HTTP/1.1 (RFC 9113 3.1 has withdrawn it).
+func (x *exchange) upgrades() bool {
+	return x.req.Upgrade && !h1.HasToken(x.req.Header.GetKnown(h1.NameUpgrade), "h2c")
+}
+
+// writeResponseHead composes the response's head for the client.
+func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing bool, status string) {
+	w, resp := x.c.sc, x.resp
+	w.StatusLine(1, resp.Status, resp.Reason)
+	connection := resp.Header.Has("Connection")
+	lengthSeen := false
+	for _, f := range resp.Header {
+		switch k := f.Known(); k {
+		case h1.NameContentLength:
+			if lengthSeen || resp.Status == 204 || (framing != h1.Length && framing != h1.NoBody) {
+				continue
+			}
+			lengthSeen = true
+		case h1.NameTransferEncoding:
+			if framing == h1.Chunked {
+				w.FieldString("Transfer-Encoding", "chunked")
+			}
+			continue
+		case h1.NameLocation, h1.NameSetCookie:
+			if x.up.TLS.Rewrite && x.auth.key.https {
+				f.Value = x.rewrite(k, f.Value)
+			}
+		default:
+			if hopByHop(k) {
+				continue
+			}
+		}
+		if connection && namedByConnection(resp.Header, f) {
+			continue
+		}
+		w.Field(f.Name, f.Value)
+	}
+	if status != "" {
+		w.FieldString("Proxy-Status", status)
+	}
+	if x.snap.settings.Via {
+		w.FieldString("Via", x.s.via[min(resp.Minor, 1)])
+	}
+	x.writeConnection(closing)
+	w.EndHead(framing, length)
+}
+
+// writeConnection says what becomes of the client's connection, where the
+// version's default does not say it.
+func (x *exchange) writeConnection(closing bool) {
+	switch w := x.c.sc; {
+	case x.resp != nil && x.resp.Status == 101:
+		w.FieldString("Connection", "Upgrade")
+		w.FieldBytes("Upgrade", x.resp.Header.GetKnown(h1.NameUpgrade))
+	case closing:
+		w.FieldString("Connection", "close")
+	case x.req.Minor == 0:
+		w.FieldString("Connection", "keep-alive")
+	}
+}
+
+// passInterim takes a 1xx: at once where no retry can follow (and 100 always,
+// since the client may wait for it with its body), else with the final head.
+func (x *exchange) passInterim(resp *h1.Response) {
+	sc := x.c.sc
+	if x.req.Minor == 0 {
+		return // RFC 9110 15.2: never to an HTTP/1.0 client
+	}
+	if resp.Status == 100 {
+		if x.continued || !x.req.ExpectContinue {
+			return
+		}
+		x.continued = true
+	} else if x.mayRetry() {
+		x.interim = appendInterim(x.interim, resp)
+		return
+	}
+	sc.StatusLine(1, resp.Status, resp.Reason)
+	for _, f := range resp.Header {
+		if !hopByHop(f.Known()) {
+			sc.Field(f.Name, f.Value)
+		}
+	}
+	sc.EndHead(h1.NoBody, 0)
+	sc.Flush()
+}
+
+func appendInterim(b []byte, resp *h1.Response) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = append(b, byte('0'+resp.Status/100), byte('0'+resp.Status/10%10), byte('0'+resp.Status%10), ' ')
+	b = append(b, resp.Reason...)
+	b = append(b, "\r\n"...)
+	for _, f := range resp.Header {
+		if hopByHop(f.Known()) {
+			continue
+		}
+		b = append(b, f.Name...)
+		b = append(b, ": "...)
+		b = append(b, f.Value...)
+		b = append(b, "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}

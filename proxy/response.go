@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"io"
+
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// finish ends the request: the last attempt's response as it came, or the
+// reason why there is none, or nothing where nobody is there to get it.
+func (x *exchange) finish(r result, d policy.Decision) {
+	switch {
+	case d.Stop == policy.ClientGone:
+		x.abandon()
+	case x.tunnel != nil:
+		// The door that made the tunnel goes on with it.
+	case x.resp != nil:
+		x.deliver(r, d)
+	default:
+		x.replyFault(r.fault, d)
+	}
+	x.account(r, d)
+}
+
+// abandon drops an attempt that nobody waits for. A body that cannot be read is
+// the one case in which the client is still there to be told.
+func (x *exchange) abandon() {
+	seen := x.c.watch.seen()
+	x.body.stopPump(x.uc)
+	x.dropConn()
+	x.c.sc.ClearInterrupt()
+	switch {
+	case seen&causeBroken != 0 && seen&causeGone == 0:
+		x.c.replyError(reply{status: 400, kind: "http_request_error", detail: "the request's body is malformed"})
+	case seen&causeIdle != 0 && seen&causeGone == 0:
+		x.c.replyError(reply{status: 408, kind: "http_request_error", detail: "the request's body stopped arriving"})
+	}
+	x.c.closing = true
+}
+
+// deliver gives the client the response in hand.
+func (x *exchange) deliver(r result, d policy.Decision) {
+	resp, sc := x.resp, x.c.sc
+	x.c.watch.await(false) // the window ends with the header
+	x.c.watch.calm(causeWindow|causeAttempt, x.uc)
+	if len(x.interim) > 0 && x.req.Minor == 1 {
+		sc.AppendHead(x.interim)
+	}
+	framing, length := x.outFraming()
+	closing := x.closes() || framing == h1.UntilClose || x.broken
+	x.writeResponseHead(framing, length, closing, x.proxyStatus(r, d))
+	x.c.closing = closing
+	if resp.Status == 101 {
+		x.deliverUpgrade()
+		return
+	}
+	if x.deliverBody(framing) {
+		x.settleRequest()
+		x.release()
+		return
+	}
+	x.body.stopPump(x.uc)
+	x.dropConn()
+	x.c.closing = true
+}
+
+// outFraming is how the body goes to the client: as it came where that can be.
+func (x *exchange) outFraming() (h1.Framing, int64) {
+	switch x.resp.Framing {
+	case h1.NoBody:
+		return h1.NoBody, 0
+	case h1.Length:
+		return h1.Length, x.resp.ContentLength
+	}
+	if x.req.Minor == 0 {
+		return h1.UntilClose, 0
+	}
+	return h1.Chunked, 0
+}
+
+// closes reports whether the client's connection ends with this answer.
+func (x *exchange) closes() bool {
+	return !x.req.KeepAlive || x.s.draining() || !x.body.done.Load()
+}
+
+// deliverBody moves the body to the client; false where either side broke off.
+// A body that broke off is never made to look whole.
+func (x *exchange) deliverBody(framing h1.Framing) bool {
+	sc := x.c.sc
+	if x.whole && x.held.size == 0 {
+		return x.toClient(sc.FinishWith(x.heldWhole, x.resp.Trailer))
+	}
+	for i := 0; ; i++ {
+		p := x.held.piece(i)
+		if p == nil {
+			break
+		}
+		if !x.toClient(sc.Body(p)) {
+			return false
+		}
+	}
+	if x.broken {
+		x.toClient(sc.Flush())
+		return x.breakOff(framing)
+	}
+	if !x.whole {
+		return x.stream(framing)
+	}
+	return x.toClient(sc.Finish(x.resp.Trailer))
+}
+
+// stream passes the body on as it comes.
+func (x *exchange) stream(framing h1.Framing) bool {
+	sc, uc, w := x.c.sc, x.uc, &x.c.watch
+	w.moving(uc)
+	defer w.rested()
+	if !uc.BodyDone() && !x.toClient(sc.Flush()) {
+		return false
+	}
+	for {
+		p, err := uc.NextBody()
+		if err == io.EOF {
+			return x.toClient(sc.Finish(x.resp.Trailer))
+		}
+		if err != nil {
+			x.log.brokeOff = true
+			return x.breakOff(framing)
+		}
+		if !x.toClient(sc.Body(p)) {
+			return false
+		}
+		if !uc.BodyDone() && !x.toClient(sc.Flush()) {
+			return false
+		}
+	}
+}
+
+// toClient notes where the client could not be written to.
+func (x *exchange) toClient(err error) bool {
+	if err != nil {
+		x.lost = true
+	}
+	return err == nil
+}
+
+// breakOff ends the client's connection so that it sees a body cut short: where
+// the framing's only sign of an end is the connection's, by a reset.
+func (x *exchange) breakOff(framing h1.Framing) bool {
+	if x.c.watch.seen()&(causeGone|causeIdle) != 0 {
+		x.lost = x.c.watch.seen()&causeGone != 0
+		x.c.sc.ClearInterrupt()
+	}
+	if framing == h1.UntilClose {
+		x.c.reset = true
+	}
+	return false
+}
+
+// deliverUpgrade sends 101 and joins the two connections.
+func (x *exchange) deliverUpgrade() {
+	sc, uc := x.c.sc, x.uc
+	x.c.closing = true
+	if !x.toClient(sc.Finish(nil)) {
+		x.dropConn()
+		return
+	}
+	x.c.watch.on(nil)
+	x.auth.pool.Detach(uc)
+	x.uc, x.resp = nil, nil
+	x.c.splice(uc, x.route.Timeout.TunnelIdle)
+}
+
+// settleRequest deals with a request's body that the upstream did not want: the
+// connection closes after the answer, in a way that lets the client read it.
+func (x *exchange) settleRequest() {
+	if x.body.done.Load() && x.body.pump == nil {
+		return
+	}
+	x.body.stopPump(x.uc)
+	if !x.body.done.Load() {
+		x.c.closing = true
+		x.c.linger = true
+	}
+}

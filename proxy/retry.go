@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// run makes attempts until policy says stop, and gives the client the last one's
+// response, or the reason why there is none. What it decides is policy's; what
+// it knows is what attempt saw on the wire.
+func (x *exchange) run() {
+	for {
+		r := x.attempt()
+		if r.cancelled {
+			x.finish(r, policy.Decision{Stop: policy.ClientGone})
+			return
+		}
+		d := r.decision
+		if !r.decided {
+			d = x.session.Next(r.outcome, x.state(x.c.gone()), rand.Float64())
+		}
+		x.noteAttempt(r, d)
+		if !d.Retry {
+			x.finish(r, d)
+			return
+		}
+		if stop := x.wait(d.Wait); stop != policy.Going {
+			x.session.Undo(time.Now()) // the retry that was paid for is not sent
+			d.Retry, d.Stop = false, stop
+			x.finish(r, d)
+			return
+		}
+		x.release()
+		x.count.Retry(d.Reason)
+	}
+}
+
+// wait waits before a retry. The failed attempt's response is kept meanwhile:
+// if the wait is cut short, it is what the client gets.
+func (x *exchange) wait(d time.Duration) policy.Stop {
+	x.up.metrics.BackoffSeconds.Observe(d.Seconds())
+	x.up.metrics.Waiting.Inc()
+	defer x.up.metrics.Waiting.Dec()
+	began := time.Now()
+	x.keepForWait()
+	timer := time.NewTimer(d - time.Since(began))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return x.interruption()
+		case <-x.c.watch.wake:
+			if stop := x.interruption(); stop != policy.Going {
+				return stop
+			}
+		case <-x.s.drain:
+			return policy.Draining
+		}
+	}
+}
+
+// salvageFor is how long the rest of a failed attempt's response is read before
+// a wait, where it has no length that would have been held.
+const salvageFor = 5 * tick
+
+// keepForWait readies the request for a wait: nothing more is sent, the body
+// that is kept is booked, and a short response is taken off its connection, so
+// that the connection can be used again.
+func (x *exchange) keepForWait() {
+	x.body.stopPump(x.uc)
+	x.body.book()
+	if x.uc == nil || x.whole || x.broken {
+		return
+	}
+	w := &x.c.watch
+	w.attemptAt.Store(x.s.now() + int64(salvageFor))
+	defer func() {
+		w.attemptAt.Store(0)
+		w.calm(causeAttempt, x.uc)
+	}()
+	for x.held.size < x.route.Buffer.Response {
+		p, err := x.uc.NextBody()
+		switch {
+		case err == io.EOF:
+			x.whole = true
+			return
+		case err != nil:
+			x.broken = h1.KindOf(err) != h1.Interrupted
+			return
+		case !x.s.buffered.take(int64(len(p))):
+			x.held.add(p) // it has left the connection; the next will not
+			return
+		}
+		x.charged += int64(len(p))
+		x.held.add(p)
+	}
+}
+
+// interruption returns why a wait must end, or Going.
+func (x *exchange) interruption() policy.Stop {
+	seen := x.c.watch.seen()
+	switch {
+	case seen&(causeGone|causeIdle|causeBroken) != 0:
+		return policy.ClientGone
+	case x.s.draining():
+		return policy.Draining
+	case seen&causeWindow != 0:
+		return policy.Window
+	}
+	return policy.Going
+}

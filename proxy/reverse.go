@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"bytes"
+	"time"
+
+	"mulligan/proxy/h1"
+)
+
+// howToUse is what somebody reads who called the proxy port like a web server.
+const howToUse = "this is mulligan's proxy port, and no upstream claims this request. " +
+	"Set HTTP_PROXY to this address in the calling process, or give an upstream `endpoints` and a `mount` path, a `listen` port or this Host in `hosts`."
+
+// reverseDoor takes origin-form requests: on a port of an upstream's own, under
+// a mount path, or by Host.
+func (c *clientConn) reverseDoor(req *h1.Request) {
+	x := &c.x
+	if c.crossSite(req) {
+		return
+	}
+	path := req.Target
+	if c.listen != c.s.opts.Proxy {
+		if up := x.snap.byListen[c.listen]; up != nil {
+			x.toEndpoint(up, path, true)
+			return
+		}
+		c.deny(misdirected())
+		return
+	}
+	if c.openDoor() && !c.authorized(req) {
+		return
+	}
+	if u, rest, ok := x.snap.table.Mount(string(path)); ok {
+		up := x.snap.upstreams[u]
+		x.mounted = []byte(up.Mount)
+		x.toEndpoint(up, []byte(rest), true)
+		return
+	}
+	host, port, err := splitAuthority(req.Header.GetKnown(h1.NameHost), 80)
+	if err == nil {
+		u, named := x.snap.table.Lookup(string(host), port)
+		if up := x.snap.upstreams[u]; up != x.snap.fallback && len(up.Endpoints) > 0 {
+			x.byHost = authorityName{foldHost(string(host)), port}
+			x.toEndpoint(up, path, named)
+			return
+		}
+	}
+	c.deny(misdirected())
+}
+
+func misdirected() reply {
+	return reply{status: 421, kind: "http_request_error", detail: howToUse}
+}
+
+// openDoor reports whether the proxy port is open beyond loopback with nothing
+// but credentials to guard it: then reverse requests show them as well.
+func (c *clientConn) openDoor() bool {
+	return c.s.beyondLoopback && len(c.x.snap.settings.AllowClients) == 0
+}
+
+// crossSite refuses requests that a browser makes for somebody else's page.
+func (c *clientConn) crossSite(req *h1.Request) bool {
+	if !equalFold(bytes.TrimSpace(req.Header.GetKnown(h1.NameSecFetchSite)), "cross-site") {
+		return false
+	}
+	c.deny(reply{status: 403, kind: "http_request_denied", detail: "a browser's cross-site request (Sec-Fetch-Site)"})
+	return true
+}
+
+// authorityName is a host and port as a client named them.
+type authorityName struct {
+	host string
+	port int
+}
+
+// endpointAuthority finds the state of the upstream's endpoint. A host that the
+// upstream does not name itself (a wildcard's) has a budget of its own there.
+func (st *state) endpointAuthority(x *exchange, k authorityKey) *authority {
+	c := x.c
+	if !k.named {
+		k.forHost = x.byHost
+		if k.forHost.host == "" {
+			k.forHost = authorityName{foldHost(c.last.host), c.last.port}
+		}
+	}
+	last := &c.lastEndpoint
+	if last.snap == x.snap && last.state == st && last.auth != nil && last.auth.key == k {
+		return last.auth
+	}
+	*last = lastEndpoint{snap: x.snap, state: st, auth: st.authority(k, time.Now())}
+	return last.auth
+}
+
+// lastEndpoint is the endpoint that the connection's last request went to.
+type lastEndpoint struct {
+	snap  *snapshot
+	state *state
+	auth  *authority
+}

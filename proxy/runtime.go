@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"mulligan/metrics"
+	"mulligan/policy"
+)
+
+// Settings is what a reload may change. A Server never changes a Settings that
+// it was given, and its giver must not either.
+type Settings struct {
+	Upstreams         []*policy.Upstream
+	Default           *policy.Upstream // the policy of hosts that no upstream names
+	DenyUnmatched     bool             // such hosts get 403
+	AllowClients      []netip.Prefix   // empty: every client
+	Auth              *Credentials     // nil: none is asked for
+	BufferTotal       int64            // bytes that all replay and held bodies may take together
+	Via               bool             // put Via on responses
+	AllowDestinations []netip.Prefix
+	DenyDestinations  []netip.Prefix
+	ParentProxy       *url.URL // nil: dial directly
+	AccessLog         bool
+}
+
+// Credentials are what clients must show (Basic, RFC 7617).
+type Credentials struct{ Username, Password string }
+
+// snapshot is everything that a request reads of the configuration, behind one
+// pointer: a request in flight keeps the one that it began with.
+type snapshot struct {
+	settings  *Settings
+	table     *policy.Table
+	guard     *guard
+	upstreams map[*policy.Upstream]*upstream
+	byListen  map[string]*upstream
+	fallback  *upstream
+}
+
+// upstream joins an upstream's policy to its metrics and its lasting state.
+type upstream struct {
+	*policy.Upstream
+	metrics *metrics.Upstream
+	routes  map[*policy.Route]*metrics.Route
+	state   *state
+}
+
+// Reload takes new settings. All that can fail is done first; then one pointer
+// is swapped, so that a bad configuration changes nothing.
+func (s *Server) Reload(next *Settings) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	tlsOf := map[*policy.Upstream]*peerTLS{}
+	all := append([]*policy.Upstream{next.Default}, next.Upstreams...)
+	for _, u := range all {
+		t, err := newPeerTLS(u.TLS)
+		if err != nil {
+			return fmt.Errorf("upstream %q: %w", u.Name, err)
+		}
+		tlsOf[u] = t
+	}
+	snap := &snapshot{
+		settings:  next,
+		table:     policy.NewTable(next.Upstreams, next.Default),
+		upstreams: map[*policy.Upstream]*upstream{},
+		byListen:  map[string]*upstream{},
+		guard:     &guard{allow: next.AllowDestinations, deny: next.DenyDestinations, denyLoopback: s.beyondLoopback, own: s.own},
+	}
+	now := time.Now()
+	names := make([]string, 0, len(all))
+	for _, u := range all {
+		snap.upstreams[u] = s.join(u, tlsOf[u], now)
+		names = append(names, u.Name)
+		if u.Listen != "" {
+			snap.byListen[u.Listen] = snap.upstreams[u]
+		}
+	}
+	snap.fallback = snap.upstreams[next.Default]
+	s.buffered.limit.Store(next.BufferTotal)
+	s.retire(names)
+	s.warnNewListens(snap)
+	s.snap.Store(snap)
+	return nil
+}
+
+// join finds or makes what lasts of an upstream.
+func (s *Server) join(u *policy.Upstream, t *peerTLS, now time.Time) *upstream {
+	st := s.states[u.Name]
+	if st == nil {
+		st = newState(s, u.Name)
+		s.statesMu.Lock()
+		s.states[u.Name] = st
+		s.statesMu.Unlock()
+	}
+	st.configure(u, t, now)
+	routes := append([]*policy.Route{u.Default}, u.Routes...)
+	names := make([]string, len(routes))
+	for i, r := range routes {
+		names[i] = r.Name
+	}
+	joined := &upstream{Upstream: u, metrics: s.opts.Metrics.Upstream(u.Name, names), routes: map[*policy.Route]*metrics.Route{}, state: st}
+	for _, r := range routes {
+		joined.routes[r] = joined.metrics.Route(r.Name)
+	}
+	return joined
+}
+
+// retire forgets upstreams that the configuration no longer has. Requests in
+// flight keep what they hold of them.
+func (s *Server) retire(names []string) {
+	keep := map[string]bool{}
+	for _, n := range names {
+		keep[n] = true
+	}
+	s.statesMu.Lock()
+	defer s.statesMu.Unlock()
+	for name, st := range s.states {
+		if !keep[name] {
+			st.close()
+			delete(s.states, name)
+		}
+	}
+	s.opts.Metrics.Retain(names)
+}
+
+// warnNewListens says which listeners the new configuration has that only a
+// restart opens.
+func (s *Server) warnNewListens(next *snapshot) {
+	if s.snap.Load() == nil {
+		return
+	}
+	for addr, u := range next.byListen {
+		if !s.listening[addr] {
+			s.log.Warn("a new listener needs a restart", slog.String("upstream", u.Name), slog.String("listen", addr))
+		}
+	}
+	for addr := range s.listening {
+		if addr != s.opts.Proxy && next.byListen[addr] == nil {
+			s.log.Warn("a removed listener answers 421 until a restart closes it", slog.String("listen", addr))
+		}
+	}
+}
+
+// budgets yields what is left of every upstream's retry budget.
+func (s *Server) budgets(yield func(string, int) bool) {
+	s.statesMu.Lock()
+	defer s.statesMu.Unlock()
+	now := time.Now()
+	for name, st := range s.states {
+		if !yield(name, st.remaining(now)) {
+			return
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mulligan/metrics"
+	"mulligan/proxy/h1"
+)
+
+// Options is what a Server has for life.
+type Options struct {
+	Proxy   string           // the proxy port's address
+	Metrics *metrics.Metrics // required
+	Log     *slog.Logger     // nil: slog's default
+	// Own are listeners of this process besides the Server's: never dialled.
+	Own []net.Addr
+	// Listen and Dial replace net's, for tests. With Dial the guard is not asked.
+	Listen func(network, address string) (net.Listener, error)
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Server is the proxy: its listeners, their connections, and what lasts of each
+// upstream. Make it with New, then Start; end it with Shutdown or Close.
+type Server struct {
+	opts Options
+	log  *slog.Logger
+	id   string
+	via  [2]string // by the minor version of the message that gets it
+
+	snap           atomic.Pointer[snapshot]
+	reloading      sync.Mutex
+	statesMu       sync.Mutex
+	states         map[string]*state
+	own            *ownListeners
+	beyondLoopback bool
+	buffered       ledger
+	watcher        *watcher
+
+	listeners []net.Listener
+	listening map[string]bool
+	accepting sync.WaitGroup
+
+	drain     chan struct{}
+	drainOnce sync.Once
+	isDrain   atomic.Bool
+
+	connsMu sync.Mutex
+	conns   map[*clientConn]struct{}
+	empty   chan struct{} // closed when draining and no connection is left
+	emptied bool
+}
+
+// New binds the listeners of settings; on an error none is left bound.
+func New(opts Options, settings *Settings) (*Server, error) {
+	if opts.Listen == nil {
+		opts.Listen = net.Listen
+	}
+	s := &Server{
+		opts: opts, log: opts.Log, states: map[string]*state{}, listening: map[string]bool{},
+		drain: make(chan struct{}), conns: map[*clientConn]struct{}{}, empty: make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if err := s.identify(); err != nil {
+		return nil, err
+	}
+	if err := s.bind(settings); err != nil {
+		s.closeListeners()
+		return nil, err
+	}
+	if err := s.Reload(settings); err != nil {
+		s.closeListeners()
+		return nil, err
+	}
+	opts.Metrics.SetBudgets(s.budgets)
+	opts.Metrics.SetBufferedBytes(func() float64 { return float64(s.buffered.used.Load()) })
+	s.watcher = newWatcher(s.now)
+	return s, nil
+}
+
+// now is the clock of all that the watcher compares.
+func (s *Server) now() int64 { return h1.Now() }
+
+// identify draws the instance's ID: eight hex digits, new at each start, by
+// which a loop is recognised.
+func (s *Server) identify() error {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return err
+	}
+	s.id = hex.EncodeToString(b[:])
+	s.via = [2]string{"1.0 " + viaPrefix + s.id, "1.1 " + viaPrefix + s.id}
+	return nil
+}
+
+func (s *Server) bind(settings *Settings) error {
+	addrs := []string{s.opts.Proxy}
+	for _, u := range settings.Upstreams {
+		if u.Listen != "" {
+			addrs = append(addrs, u.Listen)
+		}
+	}
+	own := append([]net.Addr(nil), s.opts.Own...)
+	for _, a := range addrs {
+		ln, err := s.opts.Listen("tcp", a)
+		if err != nil {
+			return fmt.Errorf("listen %s: %w", a, err)
+		}
+		s.listeners = append(s.listeners, ln)
+		s.listening[a] = true
+		own = append(own, ln.Addr())
+	}
+	s.own = newOwnListeners(own)
+	if tcp, ok := s.listeners[0].Addr().(*net.TCPAddr); ok {
+		s.beyondLoopback = !tcp.IP.IsLoopback()
+	}
+	return nil
+}
+
+// Addr is the proxy port's address, with the port that was chosen.
+func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
+
+// ListenAddr is the bound address of a `listen`, or nil.
+func (s *Server) ListenAddr(configured string) net.Addr {
+	i := 1
+	for _, u := range s.snap.Load().settings.Upstreams {
+		if u.Listen == "" {
+			continue
+		}
+		if u.Listen == configured && i < len(s.listeners) {
+			return s.listeners[i].Addr()
+		}
+		i++
+	}
+	return nil
+}
+
+// Start accepts connections until Shutdown or Close.
+func (s *Server) Start() {
+	addrs := []string{s.opts.Proxy}
+	for _, u := range s.snap.Load().settings.Upstreams {
+		if u.Listen != "" {
+			addrs = append(addrs, u.Listen)
+		}
+	}
+	for i, ln := range s.listeners {
+		s.accepting.Go(func() { s.accept(ln, addrs[i]) })
+	}
+}
+
+func (s *Server) accept(ln net.Listener, configured string) {
+	pause := time.Duration(0)
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, most likely: give connections time to end.
+			pause = min(max(5*time.Millisecond, 2*pause), time.Second)
+			s.log.Warn("accept failed", slog.String("listen", configured), slog.Any("error", err))
+			select {
+			case <-time.After(pause):
+			case <-s.drain:
+				return
+			}
+			continue
+		}
+		pause = 0
+		c := s.newClientConn(nc, configured)
+		if !s.track(c) {
+			nc.Close()
+			continue
+		}
+		go func() {
+			defer s.untrack(c)
+			c.serve()
+		}()
+	}
+}
+
+func (s *Server) track(c *clientConn) bool {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	if s.emptied {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) untrack(c *clientConn) {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	delete(s.conns, c)
+	s.noteEmpty()
+}
+
+// noteEmpty closes s.empty once draining has left no connection; connsMu is held.
+func (s *Server) noteEmpty() {
+	if s.draining() && len(s.conns) == 0 && !s.emptied {
+		s.emptied = true
+		close(s.empty)
+	}
+}
+
+func (s *Server) draining() bool { return s.isDrain.Load() }
+
+// Shutdown stops accepting, lets no new retry begin, closes what is idle and
+// waits for what is in flight, tunnels included, until ctx ends; then it closes
+// the rest. It returns ctx's error where something had to be cut off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drainOnce.Do(func() {
+		s.isDrain.Store(true)
+		close(s.drain)
+	})
+	s.closeListeners()
+	s.accepting.Wait()
+	err := s.emptyOut(ctx)
+	s.watcher.stop()
+	s.statesMu.Lock()
+	defer s.statesMu.Unlock()
+	for _, st := range s.states {
+		st.close()
+	}
+	return err
+}
+
+// emptyOut waits until no connection is left. It closes idle ones more than
+// once: one may have looked idle to nobody while it went from one request to
+// waiting for the next.
+func (s *Server) emptyOut(ctx context.Context) error {
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		s.closeIdle()
+		select {
+		case <-s.empty:
+			return nil
+		case <-again.C:
+		case <-ctx.Done():
+			s.cutOff()
+			<-s.empty
+			return ctx.Err()
+		}
+	}
+}
+
+// Close ends everything at once.
+func (s *Server) Close() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.Shutdown(ctx)
+}
+
+func (s *Server) closeListeners() {
+	for _, ln := range s.listeners {
+		ln.Close()
+	}
+}
+
+// closeIdle wakes connections that wait for a next request: it will not come.
+func (s *Server) closeIdle() {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	for c := range s.conns {
+		if phase, _ := c.sc.State(); phase == h1.Idle {
+			c.sc.InterruptRead()
+		}
+	}
+	s.noteEmpty()
+}
+
+// cutOff closes every connection, and what their requests wait for.
+func (s *Server) cutOff() {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	for c := range s.conns {
+		c.watch.fire(causeGone, func() bool { return true })
+		c.sc.Close()
+	}
+}

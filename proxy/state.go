@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"mulligan/policy"
+	"mulligan/proxy/h1"
+)
+
+// maxAuthorities bounds the state kept per authority of one upstream: hosts
+// matched by a wildcard or by nothing can be without number.
+const maxAuthorities = 1024
+
+// state is what outlives a reload of an upstream: budget and connections.
+type state struct {
+	server *Server
+	name   string
+
+	mu          sync.Mutex
+	policy      *policy.Upstream
+	tls         *peerTLS
+	budget      *policy.Budget // shared by the hosts that the upstream names
+	authorities map[authorityKey]*list.Element
+	recent      list.List // of *authority, most recently used first
+}
+
+// authorityKey names one authority as a peer: the same host over TLS, or past
+// the guard as an endpoint, is another pool.
+type authorityKey struct {
+	host  string
+	port  int
+	https bool
+	// named authorities share the upstream's budget, others have their own
+	named    bool
+	endpoint bool
+	tunnel   bool          // made by CONNECT; a parent proxy is asked for a tunnel too
+	forHost  authorityName // an endpoint's budget for one host of a wildcard
+}
+
+// authority is what is kept per authority: a pool of connections, and for hosts
+// that no upstream names a budget of its own.
+type authority struct {
+	key    authorityKey
+	budget *policy.Budget
+	pool   *h1.Pool
+	peer   *peer
+}
+
+func newState(s *Server, name string) *state {
+	return &state{server: s, name: name, authorities: map[authorityKey]*list.Element{}}
+}
+
+// configure gives the state a (new) policy. Budgets keep their tokens, up to
+// the new most; connections are kept unless TLS changed.
+func (st *state) configure(u *policy.Upstream, t *peerTLS, now time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.budget == nil {
+		st.budget = policy.NewBudget(u.Budget, now)
+	} else if u.Budget != st.policy.Budget {
+		st.budget.Configure(u.Budget, now)
+	}
+	old := st.policy
+	tlsChanged := !st.tls.same(t)
+	st.policy, st.tls = u, t
+	for e := st.recent.Front(); e != nil; {
+		a, next := e.Value.(*authority), e.Next()
+		switch {
+		case a.key.https && tlsChanged:
+			st.drop(e)
+		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
+			a.pool.Configure(poolConfig(u))
+		}
+		if a.budget != st.budget && old != nil && u.Budget != old.Budget {
+			a.budget.Configure(u.Budget, now)
+		}
+		e = next
+	}
+}
+
+func poolConfig(u *policy.Upstream) h1.PoolConfig {
+	return h1.PoolConfig{Idle: u.Connections.Idle, Max: u.Connections.MaxPerEndpoint}
+}
+
+// drop forgets an authority: its idle connections are closed, those in use end
+// with their requests.
+func (st *state) drop(e *list.Element) {
+	a := e.Value.(*authority)
+	st.recent.Remove(e)
+	delete(st.authorities, a.key)
+	a.pool.Close()
+}
+
+// authority returns the state of one authority, made on first use.
+func (st *state) authority(k authorityKey, now time.Time) *authority {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if e, ok := st.authorities[k]; ok {
+		st.recent.MoveToFront(e)
+		return e.Value.(*authority)
+	}
+	if st.recent.Len() >= maxAuthorities {
+		st.drop(st.recent.Back())
+	}
+	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel}
+	if k.https {
+		p.tls = st.tls.config(k.host)
+	}
+	a := &authority{key: k, budget: st.budget, peer: p}
+	if !k.named {
+		a.budget = st.ownBudget(k, now)
+	}
+	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, poolConfig(st.policy))
+	st.authorities[k] = st.recent.PushFront(a)
+	return a
+}
+
+// ownBudget is the bucket of one unnamed authority, whatever its scheme.
+func (st *state) ownBudget(k authorityKey, now time.Time) *policy.Budget {
+	for _, https := range []bool{false, true} {
+		for _, endpoint := range []bool{false, true} {
+			k.https, k.endpoint = https, endpoint
+			if e, ok := st.authorities[k]; ok {
+				return e.Value.(*authority).budget
+			}
+		}
+	}
+	return policy.NewBudget(st.policy.Budget, now)
+}
+
+// remaining returns the retries that would be allowed now: the least, where
+// budgets are kept per authority.
+func (st *state) remaining(now time.Time) int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	least := st.budget.Remaining(now)
+	for e := st.recent.Front(); e != nil; e = e.Next() {
+		least = min(least, e.Value.(*authority).budget.Remaining(now))
+	}
+	return least
+}
+
+// close ends all pools.
+func (st *state) close() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for st.recent.Len() > 0 {
+		st.drop(st.recent.Back())
+	}
+}
+
+// hostport writes an authority as people write it.
+func hostport(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

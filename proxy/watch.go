@@ -1,0 +1,360 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mulligan/proxy/h1"
+)
+
+// cause says why the watcher broke into a request; several may apply at once.
+type cause uint32
+
+const (
+	causeGone    cause = 1 << iota // the client closed its connection or its writing side
+	causeAttempt                   // timeout.attempt passed
+	causeWindow                    // timeout.total passed
+	causeIdle                      // a body moved no byte for timeout.idle
+	causeBroken                    // the client's body cannot be read to its end
+)
+
+// tick is how often the watcher looks, and so how late it may notice anything.
+const tick = 10 * time.Millisecond
+
+// interrupter is a connection whose blocked reads and writes can be made to
+// return at once.
+type interrupter interface{ Interrupt() }
+
+// watch is what the watcher sees of one client connection. One watcher for all
+// requests replaces a timer and a goroutine for each: a request that succeeds at
+// once pays two uncontended atomics for it.
+type watch struct {
+	sc        *h1.ServerConn
+	busySince atomic.Int64 // when the current request began; 0 = none
+	attemptAt atomic.Int64 // when timeout.attempt passes; 0 = not armed
+	windowAt  atomic.Int64 // when the window ends; 0 = not armed
+	idleLimit atomic.Int64 // ns that a moving body may stand still; 0 = no limit
+	movers    atomic.Int32 // bodies that are being moved now
+	moved     atomic.Pointer[h1.ClientConn]
+	tunnel    atomic.Bool // a half-close is not the end, and is passed on
+
+	mu       sync.Mutex
+	awaiting bool // a response header is awaited: only then do clocks start
+	causes   cause
+	target   interrupter // what the request waits for now
+	cancel   context.CancelFunc
+	wake     chan struct{} // capacity 1: ends a wait
+
+	// the watcher's own notes
+	lastSince    int64
+	lastProgress uint64
+	lastMove     int64
+	nextPoll     int64
+}
+
+// on names the connection that the request waits for from now on, and returns
+// what has already happened to the request.
+func (w *watch) on(t interrupter) cause {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.target = t
+	return w.causes
+}
+
+// seen returns what has happened to the request.
+func (w *watch) seen() cause {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.causes
+}
+
+// await says that a response header is awaited from now on, or that none is;
+// then no clock runs: what has begun to go to the client is never cut by one.
+func (w *watch) await(yes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.awaiting = yes
+	if !yes {
+		w.attemptAt.Store(0)
+		w.windowAt.Store(0)
+	}
+}
+
+// start sets a clock to at, if a response header is awaited.
+func (w *watch) start(clock *atomic.Int64, at int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.awaiting && at > 0 {
+		clock.Store(at)
+	}
+}
+
+// calm withdraws causes that led to nothing, and lets the connection go on.
+func (w *watch) calm(c cause, uc *h1.ClientConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.causes&c == 0 {
+		return
+	}
+	w.causes &^= c
+	if uc != nil && w.causes == 0 {
+		uc.ClearInterrupt()
+	}
+}
+
+// begin starts watching a request.
+func (w *watch) begin(now int64) {
+	w.busySince.Store(now)
+}
+
+// end stops watching; what was armed is disarmed.
+func (w *watch) end() {
+	w.busySince.Store(0)
+	w.idleLimit.Store(0)
+	w.await(false)
+	w.mu.Lock()
+	w.target, w.causes, w.awaiting = nil, 0, false
+	if w.cancel != nil {
+		w.cancel()
+		w.cancel = nil
+	}
+	w.mu.Unlock()
+	select {
+	case <-w.wake:
+	default:
+	}
+}
+
+// beginTunnel watches a tunnel to uc: all that ends it is that no byte moves.
+func (w *watch) beginTunnel(now int64, uc *h1.ClientConn, idle time.Duration) {
+	w.tunnel.Store(true)
+	w.idleLimit.Store(int64(idle))
+	w.moving(uc)
+	w.on(uc)
+	w.begin(now)
+}
+
+// moving says that a body, to or from uc, is being moved from now on; rested
+// that it is not any more.
+func (w *watch) moving(uc *h1.ClientConn) {
+	w.moved.Store(uc)
+	w.movers.Add(1)
+}
+
+func (w *watch) rested() { w.movers.Add(-1) }
+
+func (w *watch) endTunnel() {
+	w.end()
+	w.rested()
+	w.tunnel.Store(false)
+}
+
+// context returns a context that ends when the request is broken into. It is
+// made only by those who dial or queue: the straight path needs none.
+func (w *watch) context() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.cancel = cancel
+	if w.causes&^causeAttempt != 0 {
+		cancel()
+	}
+	return ctx
+}
+
+// fire breaks into the request, if still holds when asked under the lock.
+func (w *watch) fire(c cause, still func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.causes&c != 0 || !still() {
+		return
+	}
+	w.causes |= c
+	if w.target != nil {
+		w.target.Interrupt()
+	}
+	if c&(causeGone|causeIdle|causeBroken) != 0 {
+		w.sc.Interrupt() // a body is being read from or written to the client
+	}
+	if w.cancel != nil && c != causeAttempt {
+		w.cancel()
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// look is one visit of the watcher; now is in nanoseconds of the server's clock.
+func (w *watch) look(now int64) (busy bool) {
+	since := w.busySince.Load()
+	if since == 0 {
+		w.lookIdle(now)
+		return false
+	}
+	if since != w.lastSince {
+		w.lastSince, w.lastMove, w.nextPoll = since, 0, 0
+	}
+	same := func() bool { return w.busySince.Load() == since }
+	if at := w.attemptAt.Load(); at != 0 && now >= at {
+		w.fire(causeAttempt, func() bool { return same() && w.attemptAt.Load() == at })
+	}
+	if at := w.windowAt.Load(); at != 0 && now >= at {
+		w.fire(causeWindow, func() bool { return same() && w.windowAt.Load() == at })
+	}
+	if age := now - since; age >= int64(tick) && now >= w.nextPoll && !w.tunnel.Load() {
+		// The longer it lasts, the rarer the look: a thousand waiting requests are
+		// not to cost a hundred thousand system calls a second.
+		w.nextPoll = now + min(age/20, int64(5*tick))
+		if w.sc.PeerGone() {
+			w.fire(causeGone, same)
+		}
+	}
+	w.lookBody(now, same)
+	return true
+}
+
+// lookBody enforces timeout.idle on a body that is being moved.
+func (w *watch) lookBody(now int64, same func() bool) {
+	limit := w.idleLimit.Load()
+	if limit == 0 || w.movers.Load() == 0 {
+		w.lastMove = 0
+		return
+	}
+	progress := w.sc.Progress()
+	if uc := w.moved.Load(); uc != nil {
+		progress += uc.Progress()
+	}
+	if w.lastMove == 0 || progress != w.lastProgress {
+		w.lastProgress, w.lastMove = progress, now
+		return
+	}
+	if now-w.lastMove >= limit {
+		w.fire(causeIdle, func() bool { return same() && w.movers.Load() > 0 })
+	}
+}
+
+// lookIdle closes connections between requests: idle for too long, or too slow
+// with a head.
+func (w *watch) lookIdle(now int64) {
+	limit := int64(clientIdle)
+	phase, phaseSince := w.sc.State()
+	switch phase {
+	case h1.ReadingHead:
+		limit = int64(headTimeout)
+	case h1.InRequest:
+		return
+	}
+	if now-phaseSince >= limit {
+		w.sc.Interrupt()
+	}
+}
+
+// Limits of the client side, fixed by the contract.
+const (
+	headTimeout = 10 * time.Second
+	clientIdle  = 2 * time.Minute
+)
+
+// watcher visits every client connection, as long as there is anything to see.
+type watcher struct {
+	now func() int64
+
+	mu     sync.Mutex
+	all    map[*watch]struct{}
+	parked atomic.Bool
+	wake   chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+func newWatcher(now func() int64) *watcher {
+	w := &watcher{now: now, all: map[*watch]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+func (w *watcher) add(c *watch) {
+	w.mu.Lock()
+	w.all[c] = struct{}{}
+	w.mu.Unlock()
+	w.rouse()
+}
+
+func (w *watcher) remove(c *watch) {
+	w.mu.Lock()
+	delete(w.all, c)
+	w.mu.Unlock()
+}
+
+// rouse makes sure that the watcher looks every tick: called when a request
+// begins, it costs one atomic load.
+func (w *watcher) rouse() {
+	if w.parked.Load() && w.parked.CompareAndSwap(true, false) {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (w *watcher) stop() {
+	close(w.quit)
+	<-w.done
+}
+
+// restless is how many visits in a row must find nothing busy before the
+// watcher looks only once a second: connections between requests have limits of
+// seconds.
+const restless = 100
+
+func (w *watcher) run() {
+	defer close(w.done)
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
+	quiet := 0
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-w.wake:
+			quiet = 0
+		case <-timer.C:
+		}
+		if w.visit() {
+			quiet = 0
+		} else {
+			quiet++
+		}
+		pause := tick
+		if quiet >= restless {
+			// Park first and look again: a request that began in between has either
+			// seen the flag or is seen by this visit.
+			w.parked.Store(true)
+			if w.visit() {
+				w.parked.Store(false)
+				quiet = 0
+			} else {
+				pause = time.Second
+			}
+		}
+		timer.Reset(pause)
+	}
+}
+
+func (w *watcher) visit() (busy bool) {
+	now := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.all {
+		if c.look(now) {
+			busy = true
+		}
+	}
+	return busy
+}
