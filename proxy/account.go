@@ -134,3 +134,13 @@ func (l *record) write(x *exchange, d policy.Decision) {
 	}
 	x.s.log.LogAttrs(context.Background(), level, "request", attrs...)
 }
+
+// logRefused writes the line of a request that reached no upstream.
+func (c *clientConn) logRefused(r reply) {
+	snap := c.s.snap.Load()
+	if !snap.settings.AccessLog {
+		return
+	}
+	c.s.log.LogAttrs(context.Background(), slog.LevelInfo, "refused",
+		slog.Int("status", r.status), slog.String("error", r.kind), slog.String("detail", r.detail), slog.String("client", c.remote.String()))
+}

@@ -117,6 +117,10 @@ func (c *clientConn) handle(req *h1.Request) {
 		c.deny(reply{status: 400, kind: "http_request_error", detail: x.seen.policyErr.Error()})
 		return
 	}
+	if n, ok := maxForwards(req); ok && n == 0 {
+		c.answerHere(req)
+		return
+	}
 	switch {
 	case c.inside != nil:
 		c.tunnelled(req)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"mulligan/metrics"
 	"mulligan/policy"
@@ -76,9 +77,16 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 // aim sets the upstream, and so the policy, that the request is under.
 func (x *exchange) aim(up *upstream, routePath []byte) {
 	x.up = up
-	x.route = up.Route(x.req.Method, string(routePath))
+	x.route = up.Default
+	if len(up.Routes) > 0 {
+		x.route = up.Route(x.req.Method, view(routePath))
+	}
 	x.count = up.routes[x.route]
 }
+
+// view is b as a string, for a callee that only compares it: what lies in the
+// connection's buffer needs no copy for that.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // keyed reports whether the request carries an idempotency key that is not empty.
 func (x *exchange) keyed() bool {

@@ -13,7 +13,7 @@ type fields struct {
 	nested      bool // it came through another mulligan
 	loop        bool // it came through this one
 	clientRetry bool // it is a retry by the client's own library
-	connection  bool // it has a Connection field, whose options are hop-by-hop too
+	options     bool // its Connection names fields of its own, which are hop-by-hop too
 }
 
 // viaPrefix begins the pseudonym of every mulligan in Via (RFC 9110 7.6.3);
@@ -27,7 +27,7 @@ func (f *fields) read(h h1.Header, ownID string) {
 		case h1.NameVia:
 			f.readVia(h[i].Value, ownID)
 		case h1.NameConnection:
-			f.connection = true
+			f.options = f.options || namesFields(h[i].Value)
 		case h1.NameOther:
 			f.readOther(h[i])
 		}
@@ -109,10 +109,38 @@ func hopByHop(k h1.KnownName) bool {
 	return false
 }
 
-// named reports whether a Connection field names the field, so that it ends
+// namesFields reports whether a Connection value has options besides the usual
+// ones, which name no field that would be sent on anyhow.
+func namesFields(value []byte) bool {
+	for len(value) > 0 {
+		option := value
+		if i := bytes.IndexByte(value, ','); i >= 0 {
+			option, value = value[:i], value[i+1:]
+		} else {
+			value = nil
+		}
+		option = bytes.Trim(option, " \t")
+		if len(option) > 0 && !equalFold(option, "keep-alive") && !equalFold(option, "close") && !equalFold(option, "upgrade") {
+			return true
+		}
+	}
+	return false
+}
+
+// responseNamesFields is namesFields for all Connection fields of a header.
+func responseNamesFields(h h1.Header) bool {
+	for i := range h {
+		if h[i].Known() == h1.NameConnection && namesFields(h[i].Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// namedByConnection reports whether a Connection field names the field, so that it ends
 // here too. Host and framing are never taken away like that: a message without
 // them would mean something else.
-func namedByConnection(h h1.Header, f h1.Field) bool {
+func namedByConnection(h h1.Header, f *h1.Field) bool {
 	switch f.Known() {
 	case h1.NameHost, h1.NameContentLength, h1.NameTransferEncoding, h1.NameVia:
 		return false

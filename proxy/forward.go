@@ -111,7 +111,7 @@ func (x *exchange) toEndpoint(up *upstream, path []byte, named bool) {
 		x.to.path = append([]byte(e.Path), path...)
 	}
 	if !up.PreserveHost {
-		x.to.authority = []byte(endpointAuthority(e.Scheme, e.Host, e.Port))
+		x.to.authority = up.endpointHost
 	} else if _, authority, _, err := parseAbsolute(x.req.Target); err == nil {
 		x.to.authority = authority
 	}

@@ -16,7 +16,8 @@ func (x *exchange) writeHead() {
 		w.RequestLine(req.Method, x.to.path)
 	}
 	host, length := false, false
-	for _, f := range req.Header {
+	for i := range req.Header {
+		f := &req.Header[i]
 		switch k := f.Known(); k {
 		case h1.NameHost:
 			host = true
@@ -27,6 +28,11 @@ func (x *exchange) writeHead() {
 				continue // identical repeats are one (RFC 9110 8.6)
 			}
 			length = true
+		case h1.NameMaxForwards:
+			if n, ok := maxForwards(req); ok && n > 0 {
+				w.FieldInt("Max-Forwards", n-1)
+				continue
+			}
 		case h1.NameTransferEncoding:
 			w.FieldString("Transfer-Encoding", "chunked")
 			continue
@@ -39,10 +45,10 @@ func (x *exchange) writeHead() {
 				continue
 			}
 		}
-		if x.seen.connection && namedByConnection(req.Header, f) {
+		if x.seen.options && namedByConnection(req.Header, f) {
 			continue
 		}
-		w.Field(f.Name, f.Value)
+		w.Forward(f)
 	}
 	if !host {
 		w.FieldBytes("Host", x.host(nil))
@@ -78,9 +84,10 @@ func (x *exchange) upgrades() bool {
 func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing bool, status string) {
 	w, resp := x.c.sc, x.resp
 	w.StatusLine(1, resp.Status, resp.Reason)
-	connection := resp.Header.Has("Connection")
+	options := responseNamesFields(resp.Header)
 	lengthSeen := false
-	for _, f := range resp.Header {
+	for i := range resp.Header {
+		f := &resp.Header[i]
 		switch k := f.Known(); k {
 		case h1.NameContentLength:
 			if lengthSeen || resp.Status == 204 || (framing != h1.Length && framing != h1.NoBody) {
@@ -94,17 +101,18 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 			continue
 		case h1.NameLocation, h1.NameSetCookie:
 			if x.up.TLS.Rewrite && x.auth.key.https {
-				f.Value = x.rewrite(k, f.Value)
+				w.Field(f.Name, x.rewrite(k, f.Value))
+				continue
 			}
 		default:
 			if hopByHop(k) {
 				continue
 			}
 		}
-		if connection && namedByConnection(resp.Header, f) {
+		if options && namedByConnection(resp.Header, f) {
 			continue
 		}
-		w.Field(f.Name, f.Value)
+		w.Forward(f)
 	}
 	if status != "" {
 		w.FieldString("Proxy-Status", status)

@@ -51,6 +51,9 @@ func (c *clientConn) replyError(r reply) {
 	if r.stop == policy.Going {
 		r.stop = policy.Permanent
 	}
+	if c.x.up == nil {
+		c.logRefused(r)
+	}
 	body, err := json.Marshal(problem{"about:blank", http.StatusText(r.status), r.status, r.detail, r.attempts, r.stop.String(), r.kind})
 	if err != nil {
 		body = nil // cannot be: strings and numbers only

@@ -30,7 +30,7 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 	if c.openDoor() && !c.authorized(req) {
 		return
 	}
-	if u, rest, ok := x.snap.table.Mount(string(path)); ok {
+	if u, rest, ok := x.snap.table.Mount(view(path)); ok {
 		up := x.snap.upstreams[u]
 		x.mounted = []byte(up.Mount)
 		x.toEndpoint(up, []byte(rest), true)
@@ -38,9 +38,11 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 	}
 	host, port, err := splitAuthority(req.Header.GetKnown(h1.NameHost), 80)
 	if err == nil {
-		u, named := x.snap.table.Lookup(string(host), port)
+		u, named := x.snap.table.Lookup(view(host), port)
 		if up := x.snap.upstreams[u]; up != x.snap.fallback && len(up.Endpoints) > 0 {
-			x.byHost = authorityName{foldHost(string(host)), port}
+			if !named {
+				x.byHost = authorityName{foldHost(string(host)), port}
+			}
 			x.toEndpoint(up, path, named)
 			return
 		}

@@ -47,6 +47,8 @@ type upstream struct {
 	metrics *metrics.Upstream
 	routes  map[*policy.Route]*metrics.Route
 	state   *state
+
+	endpointHost []byte // the Host of its endpoint
 }
 
 // Reload takes new settings. All that can fail is done first; then one pointer
@@ -103,6 +105,9 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, now time.Time) *upstream {
 		names[i] = r.Name
 	}
 	joined := &upstream{Upstream: u, metrics: s.opts.Metrics.Upstream(u.Name, names), routes: map[*policy.Route]*metrics.Route{}, state: st}
+	for _, e := range u.Endpoints {
+		joined.endpointHost = []byte(endpointAuthority(e.Scheme, e.Host, e.Port))
+	}
 	for _, r := range routes {
 		joined.routes[r] = joined.metrics.Route(r.Name)
 	}

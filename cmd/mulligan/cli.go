@@ -34,6 +34,7 @@ func verbs() []verb {
 	return []verb{
 		{"serve", "run the proxy", serveUsage, runServe},
 		{"check", "say what is wrong with a configuration", checkUsage, runCheck},
+		{"explain", "say what would become of a request, and why", explainUsage, runExplain},
 		{"version", "print the version", versionUsage, runVersion},
 	}
 }

@@ -106,8 +106,6 @@ func kind(n *yaml.Node) string {
 		return "a map"
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case isNull(n):
-		return "nothing"
 	}
 	return "a single value"
 }

@@ -57,18 +57,10 @@ func oneOfWords(words []string) string {
 	return strings.Join(words[:end], ", ") + " or " + words[end]
 }
 
-// wordHint says which word was probably meant, and which there are where they
-// are few enough to read.
+// wordHint says which of a few words was probably meant, and which there are.
 func wordHint(word string, words []string) string {
-	const few = 12
-	meant := nearest(word, words)
-	switch {
-	case meant == "" && len(words) <= few:
-		return "write " + oneOfWords(words)
-	case meant == "":
-		return ""
-	case len(words) <= few:
+	if meant := nearest(word, words); meant != "" {
 		return "did you mean " + meant + "? (" + oneOfWords(words) + ")"
 	}
-	return "did you mean " + meant + "?"
+	return "write " + oneOfWords(words)
 }

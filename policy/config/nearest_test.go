@@ -22,7 +22,7 @@ func TestNearest(t *testing.T) {
 		"a-very-long-word-that-goes-on-and-on-and-on-and-on-and-on-and-on-and-on": "",
 	}
 	for word, want := range tests {
-		if got := nearest(word, words); got != want {
+		if got := Nearest(word, words); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)
 		}
 	}

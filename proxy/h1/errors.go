@@ -55,6 +55,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf returns the kind of the *Error in err's chain, or 0.
 func KindOf(err error) Kind {
+	if err == nil {
+		return 0 // before e, which escapes, is made
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Kind

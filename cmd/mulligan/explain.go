@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"mulligan/policy"
+	"mulligan/policy/config"
+	"mulligan/proxy"
+	"mulligan/proxy/h1"
+)
+
+const explainUsage = `Usage: mulligan explain [FLAGS] URL
+
+Says what would become of a request: which upstream and route it belongs to,
+where it goes, whether a failure is retried and why, and when each attempt comes.
+Nothing is sent. Without --status and --failure it says so of every failure.
+
+` + configUsage + `  -X METHOD    the method (GET)
+  -H 'K: V'    a field of the request, such as Idempotency-Key; may be repeated
+  --status N   the upstream answers with this status
+  --response-header 'K: V'
+               a field of that answer, such as Retry-After; may be repeated
+  --failure C  the attempt ends with this failure class, such as connection_reset
+
+URL is what the client asks for: http://api.example.com/v1/things as through
+HTTP_PROXY, or a URL of mulligan's own ports where there is a mount or a listen.
+`
+
+// question is what somebody wants to have explained.
+type question struct {
+	cfg      *config.Config
+	settings *proxy.Settings
+	method   string
+	url      string
+	target   proxy.Target
+	header   h1.Header // of the request
+	asked    proxy.Asked
+	outcome  policy.Outcome // of each attempt; where given
+	given    bool           // an outcome was
+	response h1.Header
+	now      time.Time // what dates in the response are compared with
+}
+
+func runExplain(t terminal, args []string) error {
+	f := newFlags("explain", explainUsage)
+	find := configFlag(f, t)
+	q := &question{now: time.Now()}
+	f.StringVar(&q.method, "X", "GET", "")
+	f.Func("H", "", fieldInto(&q.header))
+	f.Func("response-header", "", fieldInto(&q.response))
+	status, class := f.String("status", "", ""), f.String("failure", "", "")
+	others, err := f.parse(t, args, 1)
+	if err != nil {
+		return err
+	}
+	if len(others) == 0 {
+		return misuse("such as: mulligan explain --status 503 http://api.example.com/v1/things", "explain needs a URL")
+	}
+	if err := q.read(others[0], *status, *class); err != nil {
+		return err
+	}
+	src, err := find()
+	if err != nil {
+		return err
+	}
+	if q.cfg, err = src.load(); err != nil {
+		return err
+	}
+	if q.settings, err = newSettings(q.cfg, q.cfg); err != nil {
+		return err
+	}
+	q.answer(&sheet{t.out})
+	return nil
+}
+
+// fieldInto reads the argument of -H into a header.
+func fieldInto(h *h1.Header) func(string) error {
+	return func(s string) error {
+		name, value, ok := strings.Cut(s, ":")
+		if !ok || strings.Trim(name, " \t") != name || name == "" {
+			return fmt.Errorf("want 'Name: value', not %q", s)
+		}
+		*h = append(*h, h1.Field{Name: []byte(name), Value: []byte(strings.Trim(value, " \t"))})
+		return nil
+	}
+}
+
+// read reads what stands in the command line beside the configuration.
+func (q *question) read(url, status, class string) (err error) {
+	q.url = url
+	if q.method == "" || strings.ContainsAny(q.method, " \t\r\n") {
+		return misuse("such as -X POST", "%q is no method", q.method)
+	}
+	if q.target, err = proxy.ParseTarget(url, q.method); err != nil {
+		hint := "write the whole URL, such as http://api.example.com/v1/things"
+		if _, again := proxy.ParseTarget("http://"+url, q.method); again == nil && !strings.Contains(url, "://") {
+			hint = "write http://" + url
+		}
+		return misuse(hint, "%q: %s", url, err)
+	}
+	if q.asked, err = proxy.ReadAsked(q.header); err != nil {
+		return misuse("a client that sends it gets 400", "%s", err)
+	}
+	return q.readOutcome(status, class)
+}
+
+// readOutcome reads --status and --failure.
+func (q *question) readOutcome(status, class string) error {
+	switch {
+	case status != "" && class != "":
+		return misuse("an attempt ends with a status or with a failure class", "--status and --failure exclude each other")
+	case class != "":
+		return q.readClass(class)
+	case status != "":
+		return q.readStatus(status)
+	case len(q.response) > 0:
+		return misuse("add --status, such as --status 503", "--response-header needs the status of the response")
+	}
+	return nil
+}
+
+func (q *question) readClass(word string) error {
+	c, ok := policy.ParseClass(word)
+	if ok {
+		if len(q.response) > 0 {
+			return misuse("use --status for a response that arrived", "--failure %s leaves no response with a header", word)
+		}
+		q.outcome, q.given = policy.Outcome{Class: c}, true
+		return nil
+	}
+	hint := "it is one of " + strings.Join(classNames(), ", ")
+	if _, err := strconv.Atoi(word); err == nil {
+		hint = "for a status write --status " + word
+	} else if near := config.Nearest(word, classNames()); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return misuse(hint, "there is no failure class %q", word)
+}
+
+func classNames() []string {
+	var names []string
+	for _, c := range policy.Classes() {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+func (q *question) readStatus(word string) error {
+	status, err := strconv.Atoi(word)
+	switch {
+	case err != nil:
+		hint := "write a number such as 503"
+		if near := config.Nearest(word, classNames()); near != "" {
+			hint = "for a failure class write --failure " + near
+		}
+		return misuse(hint, "%q is no status", word)
+	case status < 200 || status > 999:
+		return misuse("a final status is 200 to 599; servers invent some up to 999", "no attempt ends with the status %d", status)
+	}
+	q.outcome, q.given = policy.Outcome{Status: status}, true
+	return nil
+}
+
+// contentLength is the length of the request's body, where a field gives it.
+func (q *question) contentLength() (int64, bool) {
+	n, err := strconv.ParseInt(string(q.header.Get("Content-Length")), 10, 64)
+	return n, err == nil && n >= 0
+}
+
+// answer writes everything that is to be said.
+func (q *question) answer(r *sheet) {
+	r.text("%s %s", q.method, q.url)
+	r.text("")
+	p := q.place()
+	q.describe(r, p)
+	if p.refused != "" {
+		return
+	}
+	r.text("")
+	if q.given {
+		q.explainOutcome(r, p)
+	} else {
+		q.explainAll(r, p)
+	}
+}
+
+// forbidden returns why the place may not be dialled, as far as that shows
+// without asking for names.
+func (q *question) forbidden(host string, port int, endpoint bool) string {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return ""
+	}
+	own := listenersOf(q.cfg)
+	beyond := len(own) > 0 && !isLoopback(own[0])
+	return q.settings.Forbids(netip.AddrPortFrom(ip, uint16(port)), endpoint, own, beyond)
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"mulligan/policy"
+)
+
+// explainOutcome says what follows the outcome that was asked for.
+func (q *question) explainOutcome(s *sheet, p *place) {
+	r := &p.route.Retry
+	o := q.outcome
+	if o.Status != 0 && r.Heeds(o.Status) {
+		o.ReadHeader(func(name string) string { return string(q.response.Get(name)) }, q.key(p.route) != "", q.now)
+	}
+	found := read(r, o)
+	s.row("outcome", "%s", meaning(o))
+	if p.tunnel && !dialCan(o) {
+		s.row("retried", "no: it would be inside the tunnel, where mulligan does not see it")
+		return
+	}
+	s.row("verdict", "%s: %s", verdictWords[found.verdict], found.why)
+	if o.HasHint && found.verdict == policy.Retryable {
+		s.row("hint", "%s", q.whyHint(r, o))
+	}
+	if o.Class == policy.Timeout && q.longestAttempt(p, o) == 0 {
+		s.row("retried", "no: without timeout.attempt and timeout.total there is no timeout")
+		return
+	}
+	q.explainCourse(s, p, o)
+}
+
+// meaning writes an outcome, a class with what it stands for.
+func meaning(o policy.Outcome) string {
+	if o.Class != policy.ClassNone {
+		return o.Class.String() + " (" + outcomes[o.Class] + ")"
+	}
+	return fmt.Sprint(o.Status)
+}
+
+// dialCan reports whether a dial, which is all of a tunnel that mulligan sees,
+// can end so. A certificate is the client's business there.
+func dialCan(o policy.Outcome) bool {
+	return o.Class == policy.ConnectFailure || o.Class == policy.DNSNotFound || o.Class == policy.Denied
+}
+
+func (q *question) whyHint(r *policy.Retry, o policy.Outcome) string {
+	switch {
+	case r.RetryAfter == 0:
+		return "the server asks for " + length(o.Hint) + ", which retry_after: 0s ignores"
+	case o.Hint > r.RetryAfter:
+		return "the server asks for " + length(o.Hint) + ", which is more than retry_after (" + length(r.RetryAfter) + ")"
+	}
+	return "the server asks for " + length(o.Hint) + ": the least that a wait may be"
+}
+
+// explainCourse says whether the outcome is retried and, if so, when.
+func (q *question) explainCourse(s *sheet, p *place, o policy.Outcome) {
+	takes := time.Duration(0)
+	if o.Class == policy.Timeout {
+		takes = q.longestAttempt(p, o)
+	}
+	best := q.drive(p, o, takes, shortest)
+	if len(best.steps) == 1 {
+		s.row("retried", "no, stop=%s: %s", best.last.Stop, q.whyStop(p, best.end, best.last))
+		s.row("client", "%s", clientGets(best.end))
+		return
+	}
+	s.row("retried", "yes, up to %s in all, while the budget has tokens", count(len(best.steps), "attempt"))
+	s.text("")
+	q.schedule(s, p, o, takes, best)
+	s.text("")
+	s.row("then", "stop=%s: %s", best.last.Stop, q.whyStop(p, best.end, best.last))
+	s.row("client", "%s", clientGets(best.end))
+}
+
+// schedule writes a line for each attempt: the range of its wait, and when it
+// begins at the latest, for attempts that fail fast and for slow ones.
+func (q *question) schedule(s *sheet, p *place, o policy.Outcome, takes time.Duration, best course) {
+	fast := q.drive(p, o, takes, longest)
+	slowTakes := q.longestAttempt(p, o)
+	slow := q.drive(p, o, slowTakes, longest)
+	heads := []string{"attempt", "wait before it", "begins at the latest"}
+	columns := []course{fast}
+	if slowTakes > takes {
+		heads = append(heads, "the same, if each takes "+length(slowTakes))
+		columns = append(columns, slow)
+	}
+	table := tabwriter.NewWriter(s.w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, strings.Join(heads, "\t"))
+	for i := range best.steps {
+		cells := []string{fmt.Sprint(i + 1), "-"}
+		if i > 0 {
+			cells[1] = span(widest(i, fast, best))
+		}
+		for _, c := range columns {
+			cells = append(cells, beginning(c, i))
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	table.Flush()
+}
+
+// widest returns the step of the course with the longest waits, since ranges may
+// grow with what was drawn; where that course has ended already, the other's.
+func widest(i int, long, short course) step {
+	if i < len(long.steps) {
+		return long.steps[i]
+	}
+	return short.steps[i]
+}
+
+func span(s step) string {
+	if s.lo == s.hi {
+		return shown(s.lo)
+	}
+	return shown(s.lo) + " to " + shown(s.hi)
+}
+
+// beginning says when an attempt begins, or what comes before it.
+func beginning(c course, i int) string {
+	if i < len(c.steps) {
+		return shown(c.steps[i].begins)
+	}
+	return "never: stop=" + c.last.Stop.String()
+}
+
+// shown writes a duration rounded to what matters in it: draws end a nanosecond
+// before their range does.
+func shown(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		d = d.Round(time.Microsecond)
+	}
+	return length(d)
+}
+
+// clientGets says with what the client is left when attempts end like this.
+func clientGets(o policy.Outcome) string {
+	switch o.Class {
+	case policy.ClassNone:
+		return "gets the upstream's last response, as it came"
+	case policy.Denied:
+		return "gets 403 from mulligan"
+	case policy.Timeout:
+		return "gets 504 from mulligan"
+	case policy.ConnectFailure, policy.DNSNotFound, policy.TLSFailure:
+		return "gets 502 from mulligan, or 504 where it timed out"
+	case policy.Truncated, policy.ErrorEvent:
+		return "gets what came of the upstream's last response, broken off as it was"
+	}
+	return "gets 502 from mulligan"
+}
+
+// explainAll says of every outcome whether it is retried, and why; then how an
+// outcome that is retried goes on.
+func (q *question) explainAll(s *sheet, p *place) {
+	table := tabwriter.NewWriter(s.w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "outcome\tretried\twhy")
+	var retried []policy.Outcome
+	for _, line := range q.lines(p) {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", line.names(), line.retried, line.why)
+		if line.retried == "yes" {
+			retried = append(retried, line.outcomes[0])
+		}
+	}
+	table.Flush()
+	s.text("")
+	if len(retried) == 0 {
+		s.text("Nothing is retried.")
+		return
+	}
+	s.text("Where it is retried and the upstream does not say when, as after %s:", outcomeName(retried[len(retried)-1]))
+	s.text("")
+	q.explainCourse(s, p, retried[len(retried)-1])
+}
+
+// line is what has the same fate, for the same reason.
+type line struct {
+	outcomes     []policy.Outcome
+	retried, why string
+}
+
+// lines asks policy about every class, and about every status that people use
+// or that the policy lists.
+func (q *question) lines(p *place) []line {
+	var lines []line
+	for _, c := range policy.Classes() {
+		if o := (policy.Outcome{Class: c}); !p.tunnel || dialCan(o) {
+			lines = append(lines, q.line(p, o))
+		}
+	}
+	if p.tunnel {
+		return lines
+	}
+	classes := len(lines)
+	for status := 200; status <= 999; status++ {
+		r := &p.route.Retry
+		if status > 599 && !r.RetryOn.HasStatus(status) && !r.DoNotRetryOn.HasStatus(status) {
+			continue
+		}
+		l := q.line(p, policy.Outcome{Status: status})
+		same := slices.IndexFunc(lines[classes:], func(x line) bool { return x.retried == l.retried && x.why == l.why })
+		if same < 0 {
+			lines = append(lines, l)
+			continue
+		}
+		lines[classes+same].outcomes = append(lines[classes+same].outcomes, l.outcomes...)
+	}
+	return lines
+}
+
+func (q *question) line(p *place, o policy.Outcome) line {
+	found := read(&p.route.Retry, o)
+	l := line{[]policy.Outcome{o}, "no", verdictWords[found.verdict] + ": " + found.why}
+	takes := time.Duration(0)
+	if o.Class == policy.Timeout {
+		takes = q.longestAttempt(p, o)
+	}
+	c := q.drive(p, o, takes, shortest)
+	switch {
+	case found.verdict == policy.Succeeded:
+		l.retried, l.why = "-", found.why
+	case len(c.steps) > 1:
+		l.retried, l.why = "yes", found.why
+	case found.verdict == policy.Retryable:
+		l.why = c.last.Stop.String() + ", though " + found.why
+	}
+	return l
+}
+
+// names writes the outcomes, neighbouring statuses as ranges.
+func (l line) names() string {
+	if l.outcomes[0].Class != policy.ClassNone {
+		return l.outcomes[0].Class.String()
+	}
+	var parts []string
+	for i := 0; i < len(l.outcomes); {
+		first, end := l.outcomes[i].Status, i+1
+		for end < len(l.outcomes) && l.outcomes[end].Status == first+end-i {
+			end++
+		}
+		switch last := l.outcomes[end-1].Status; {
+		case last == first:
+			parts = append(parts, fmt.Sprint(first))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", first, last))
+		}
+		i = end
+	}
+	return inWords(parts)
+}

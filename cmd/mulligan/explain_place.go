@@ -1,0 +1,223 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"mulligan/policy"
+	"mulligan/policy/config"
+	"mulligan/proxy"
+)
+
+// place is where a request belongs, and how it got there.
+type place struct {
+	door     string
+	tunnel   bool // mulligan sees the dial only
+	upstream *policy.Upstream
+	why      string // it is this upstream
+	named    bool   // the upstream names the host: one budget for all its hosts
+	route    *policy.Route
+	path     string // what routes match
+	sentTo   string
+	refused  string // why it gets nowhere; "" where it does
+}
+
+// place finds the door, and through it everything else.
+func (q *question) place() *place {
+	t := q.target
+	for _, u := range q.cfg.Upstreams {
+		if u.Listen != "" && listensAt(u.Listen, t.Host, t.Port) {
+			p := &place{door: "reverse: the upstream's own port, listen " + u.Listen, upstream: u, named: true,
+				why: "it listens there"}
+			return q.atEndpoint(p, t.Path)
+		}
+	}
+	switch {
+	case listensAt(q.cfg.Proxy, t.Host, t.Port):
+		return q.reversePlace()
+	case t.HTTPS || q.method == "CONNECT":
+		return q.tunnelPlace()
+	}
+	return q.forwardPlace()
+}
+
+// reversePlace is for origin-form requests on the proxy port.
+func (q *question) reversePlace() *place {
+	table := policy.NewTable(q.cfg.Upstreams, q.cfg.Default)
+	if u, rest, ok := table.Mount(q.target.Path); ok {
+		p := &place{door: "reverse: a path of the proxy port", upstream: u, named: true,
+			why: fmt.Sprintf("its mount %s is the longest that fits, and is cut off", u.Mount)}
+		return q.atEndpoint(p, rest)
+	}
+	host, port := q.target.Host, q.target.Port
+	if written := q.header.Get("Host"); written != nil {
+		if h, n, err := proxy.ParseAuthority(string(written)); err == nil {
+			host, port = h, n
+		}
+	}
+	u, named := table.Lookup(host, port)
+	if u == q.cfg.Default || len(u.Endpoints) == 0 {
+		return &place{door: "reverse: the proxy port, called like a web server",
+			refused: "421: no mount fits the path, and no upstream with endpoints has the Host " + hostPort(host, port)}
+	}
+	p := &place{door: "reverse: the proxy port, by Host", upstream: u, named: named, why: q.whyUpstream(u, host, port)}
+	return q.atEndpoint(p, q.target.Path)
+}
+
+// forwardPlace is for absolute-form requests, as HTTP_PROXY makes them.
+func (q *question) forwardPlace() *place {
+	t := q.target
+	p := &place{door: "forward: HTTP_PROXY"}
+	if !q.lookup(p) {
+		return p
+	}
+	if len(p.upstream.Endpoints) > 0 {
+		return q.atEndpoint(p, t.Path)
+	}
+	p.sentTo = "http://" + hostPort(t.Host, t.Port) + t.Path
+	q.aim(p, t.Path)
+	if why := q.forbidden(t.Host, t.Port, false); why != "" {
+		p.refused = "403, class denied: " + why
+	}
+	return p
+}
+
+// tunnelPlace is for what clients send through CONNECT.
+func (q *question) tunnelPlace() *place {
+	t := q.target
+	p := &place{door: "tunnel: CONNECT, as HTTPS_PROXY makes clients do", tunnel: true}
+	if !q.lookup(p) {
+		return p
+	}
+	p.sentTo = "a connection to " + net.JoinHostPort(t.Host, strconv.Itoa(t.Port)) + "; then bytes pass untouched"
+	p.route = p.upstream.Route("CONNECT", "")
+	if why := q.forbidden(t.Host, t.Port, false); why != "" {
+		p.refused = "403, class denied: " + why
+	}
+	return p
+}
+
+// lookup finds the upstream by the target's host. False: it is refused.
+func (q *question) lookup(p *place) bool {
+	t := q.target
+	p.upstream, p.named = policy.NewTable(q.cfg.Upstreams, q.cfg.Default).Lookup(t.Host, t.Port)
+	p.why = q.whyUpstream(p.upstream, t.Host, t.Port)
+	if p.upstream == q.cfg.Default && q.cfg.DenyUnmatched {
+		p.refused = "403: no upstream names this host, and unmatched is deny"
+	}
+	return p.refused == ""
+}
+
+// atEndpoint sends the request to its upstream's endpoint.
+func (q *question) atEndpoint(p *place, path string) *place {
+	e := p.upstream.Endpoints[0]
+	p.sentTo = e.Scheme + "://" + hostPortOf(e) + e.Path + path
+	host := "the endpoint's"
+	if p.upstream.PreserveHost {
+		host = "the client's"
+	}
+	p.sentTo += " (the upstream's endpoint; Host is " + host + ")"
+	q.aim(p, path)
+	if why := q.forbidden(e.Host, e.Port, true); why != "" {
+		p.refused = "403, class denied: " + why
+	}
+	return p
+}
+
+// aim sets the route; path may have a query, which routes do not look at.
+func (q *question) aim(p *place, path string) {
+	p.path, _, _ = strings.Cut(path, "?")
+	p.route = p.upstream.Route(q.method, p.path)
+}
+
+// whyUpstream names the pattern by which the host belongs to the upstream. Each
+// of the upstream's patterns stands for an upstream of its own in a table, so
+// that the winner is found by the rules that the proxy goes by.
+func (q *question) whyUpstream(u *policy.Upstream, host string, port int) string {
+	if u == q.cfg.Default {
+		return "no upstream names " + hostPort(host, port)
+	}
+	var alone []*policy.Upstream
+	for _, pattern := range u.Hosts {
+		alone = append(alone, &policy.Upstream{Name: pattern.String(), Hosts: []policy.HostPattern{pattern}})
+	}
+	winner, _ := policy.NewTable(alone, u).Lookup(host, port)
+	return "its hosts have " + winner.Name
+}
+
+// listensAt reports whether a URL with this host and port calls the listener.
+func listensAt(configured, host string, port int) bool {
+	h, p, err := net.SplitHostPort(configured)
+	if err != nil || p != strconv.Itoa(port) {
+		return false
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if strings.EqualFold(h, host) {
+		return true
+	}
+	ip, named := parseHost(host)
+	own, ownNamed := parseHost(h)
+	switch {
+	case h == "" || own.IsUnspecified():
+		return named // every address of this machine, by literal or as localhost
+	case ownNamed && own.IsLoopback():
+		return host == "localhost" || ip == own
+	}
+	return false
+}
+
+// parseHost reads an IP literal, or localhost, which is the IPv4 one here.
+func parseHost(host string) (ip netip.Addr, ok bool) {
+	if strings.EqualFold(host, "localhost") {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
+	}
+	ip, err := netip.ParseAddr(host)
+	return ip.Unmap(), err == nil
+}
+
+// listenersOf returns the addresses of the configuration's listeners as far as
+// they are literal, the proxy port's first.
+func listenersOf(cfg *config.Config) []net.Addr {
+	addresses := []string{cfg.Proxy, cfg.Admin}
+	for _, u := range cfg.Upstreams {
+		addresses = append(addresses, u.Listen)
+	}
+	var all []net.Addr
+	for i, address := range addresses {
+		host, port, err := net.SplitHostPort(address)
+		n, _ := strconv.Atoi(port)
+		if err != nil {
+			continue
+		}
+		ip, ok := parseHost(host)
+		switch {
+		case host == "":
+			ip = netip.IPv6Unspecified()
+		case !ok && i > 0:
+			continue
+		case !ok:
+			ip = netip.IPv4Unspecified() // a name of this machine's: beyond loopback
+		}
+		all = append(all, &net.TCPAddr{IP: ip.AsSlice(), Port: n, Zone: ip.Zone()})
+	}
+	return all
+}
+
+// hostPort writes an authority of http as people do, without port 80.
+func hostPort(host string, port int) string {
+	return hostPortOf(policy.Endpoint{Scheme: "http", Host: host, Port: port})
+}
+
+// hostPortOf writes an endpoint's authority without the scheme's own port.
+func hostPortOf(e policy.Endpoint) string {
+	if e.Scheme == "http" && e.Port == 80 || e.Scheme == "https" && e.Port == 443 {
+		if strings.Contains(e.Host, ":") {
+			return "[" + e.Host + "]"
+		}
+		return e.Host
+	}
+	return net.JoinHostPort(e.Host, strconv.Itoa(e.Port))
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"mulligan/policy"
+)
+
+// reading is what policy makes of an outcome, and by which rule. It follows
+// Retry.Classify, which says the same without the reason; a test holds the two
+// together.
+type reading struct {
+	verdict policy.Verdict
+	why     string
+}
+
+// read finds the rule that decides about the outcome.
+func read(r *policy.Retry, o policy.Outcome) reading {
+	listed := func(s policy.Set) bool { return s.HasClass(o.Class) || s.HasStatus(o.Status) }
+	switch {
+	case o.Class.Never():
+		return reading{policy.PermanentFailure, "it will not heal by itself, whatever is listed"}
+	case listed(r.DoNotRetryOn):
+		return unlessGood(o, "do_not_retry_on has it")
+	case o.Word == policy.FinalWord:
+		return unlessGood(o, "the upstream itself says that this answer is final")
+	case o.Word == policy.RetryWord && o.Status >= 400:
+		return reading{policy.Retryable, "the upstream itself asks for a retry"}
+	case listed(r.RetryOn):
+		return reading{policy.Retryable, "retry_on has it"}
+	}
+	return unlessGood(o, "retry_on lacks it")
+}
+
+// unlessGood is permanent for a failure; a response under 400 has succeeded.
+func unlessGood(o policy.Outcome, why string) reading {
+	if o.Class == policy.ClassNone && o.Status < 400 {
+		return reading{policy.Succeeded, "a status under 400 that policy does not retry"}
+	}
+	return reading{policy.PermanentFailure, why}
+}
+
+// outcomeName writes an outcome as --status and --failure do.
+func outcomeName(o policy.Outcome) string {
+	if o.Class != policy.ClassNone {
+		return o.Class.String()
+	}
+	return fmt.Sprint(o.Status)
+}
+
+// outcomes says what the classes mean; statuses speak for themselves.
+var outcomes = map[policy.Class]string{
+	policy.ConnectFailure:  "no connection: refused, unreachable, timed out, DNS failed for now",
+	policy.RefusedStream:   "the peer says it did not process the request",
+	policy.ConnectionReset: "reset or closed before a response header",
+	policy.Timeout:         "no response header within timeout.attempt",
+	policy.Truncated:       "the response broke off, and none of it has gone to the client",
+	policy.ErrorEvent:      "an event stream that begins with an error, or has no event",
+	policy.TLSFailure:      "bad certificate, wrong name, alert, no common version",
+	policy.DNSNotFound:     "the name does not exist",
+	policy.ProtocolError:   "not HTTP, or framing that cannot be trusted",
+	policy.Denied:          "the destination is forbidden",
+}
+
+// verdictWords are what rows say of a verdict.
+var verdictWords = map[policy.Verdict]string{
+	policy.Succeeded: "succeeded", policy.PermanentFailure: "permanent", policy.Retryable: "retryable",
+}
+
+// whyStop says why there is no further attempt.
+func (q *question) whyStop(p *place, o policy.Outcome, d policy.Decision) string {
+	r := &p.route.Retry
+	switch d.Stop {
+	case policy.Success:
+		return "there is nothing to retry"
+	case policy.Permanent:
+		return "policy does not retry it"
+	case policy.Nested:
+		return "the request came through another mulligan (Via), which does the retrying; nested is false"
+	case policy.NotIdempotent:
+		return q.whyMethod(p)
+	case policy.MaxAttempts:
+		if n := q.asked.MaxAttempts; n > 0 && n < r.MaxAttempts {
+			return fmt.Sprintf("Mulligan-Policy asks for max-attempts=%d", n)
+		}
+		return fmt.Sprintf("max_attempts is %d", r.MaxAttempts)
+	case policy.BodyNotReplayable:
+		return fmt.Sprintf("the body is longer than buffer.request (%s)", size(p.route.Buffer.Request))
+	case policy.RetryAfter:
+		return fmt.Sprintf("the hint, %s, is longer than retry_after (%s) or than the window leaves", length(o.Hint), length(r.RetryAfter))
+	case policy.Window:
+		return "the window leaves no room"
+	case policy.Disabled:
+		return map[policy.Mode]string{
+			policy.ModeObserve: "mode is observe: the retry is decided and counted, and not sent",
+			policy.ModeOff:     "mode is off",
+		}[r.Mode]
+	}
+	return d.Stop.String()
+}
+
+// size writes a number of bytes as configuration does.
+func size(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return fmt.Sprint(n/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprint(n, "B")
+}
+
+// inWords joins words as a list in a sentence does.
+func inWords(words []string) string { return strings.Join(words, ", ") }
