@@ -18,7 +18,7 @@ func TestAttempts(t *testing.T) {
 		want(t, registry, map[string]float64{attempts(result): 1})
 	}
 	for class, result := range map[string]string{
-		"timeout": "timeout", "denied": "denied", "connect_failure": "connect_failure",
+		"timeout": "timeout", "denied": "denied", "connect_failure": "connect_failure", "cancelled": "cancelled",
 		"": "other", "503": "other", "Timeout": "other", "evil.example": "other",
 	} {
 		m, registry := open(t)

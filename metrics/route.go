@@ -58,7 +58,8 @@ func (r *Route) AttemptStatus(status int) {
 	r.attempt(other)
 }
 
-// AttemptClass counts an attempt that ended with a failure class.
+// AttemptClass counts an attempt that ended with a failure class, or
+// "cancelled" where the client left.
 func (r *Route) AttemptClass(class string) { r.attempt(listed(classes, class)) }
 
 // attempt counts an attempt by its label value.

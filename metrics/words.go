@@ -4,9 +4,12 @@ package metrics
 const other = "other"
 
 // classes are the failure classes: labels of attempts, retries and tunnels.
+// The last is none of policy's: an attempt that ended because the client left
+// was made, so it counts, but says nothing about the upstream.
 var classes = setOf(
 	"connect_failure", "refused_stream", "connection_reset", "timeout", "truncated", "error_event",
 	"tls_failure", "dns_not_found", "protocol_error", "denied",
+	"cancelled",
 )
 
 // stops are the reasons for which a failed request was not retried further.

@@ -26,7 +26,7 @@ func (r *Retry) Classify(o Outcome) Verdict {
 	case o.Class.Never():
 		return PermanentFailure
 	case o.Class == ProtocolError:
-		o.Status, o.Word = 0, NoWord // what came cannot be trusted
+		o.Status = 0 // what came cannot be trusted; without a status no word counts
 	case o.Class == ClassNone && o.Status == 0:
 		return Retryable
 	}

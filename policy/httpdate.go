@@ -63,7 +63,7 @@ func (d *dateReader) rfc850(weekday string, now time.Time) {
 	d.skip(" GMT")
 	// More than 50 years ahead means the century before; and, since clocks also
 	// pass from 99 to 00, more than 50 years ago the one after.
-	d.year += now.UTC().Year() / 100 * 100
+	d.year += now.Year() / 100 * 100
 	switch t, _ := d.date(); {
 	case t.After(now.AddDate(50, 0, 0)):
 		d.year -= 100

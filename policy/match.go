@@ -62,11 +62,13 @@ func (t *Table) addHost(h HostPattern, u *Upstream) {
 	}
 }
 
+// with returns the entry with one more claim; an earlier one to the same port
+// is found first.
 func (e hostEntry) with(port int, u *Upstream) hostEntry {
 	switch {
 	case port == 0 && e.all == nil:
 		e.all = u
-	case port != 0 && e.find(port) == e.all:
+	case port != 0:
 		e.ports = append(e.ports, portEntry{port, u})
 	}
 	return e

@@ -110,7 +110,7 @@ func TestRetryAfterValues(t *testing.T) {
 		{"Xyz, 04 Mar 2026 05:06:17 GMT", none},
 		{"Wedn, 04-Mar-26 05:06:17 GMT", none},
 		{"Wed, 04-Mar-26 05:06:17 GMT", none},
-		{"Wed, 04 arM 2026 05:06:17 GMT", none},
+		{"Wed, 04 anF 2026 05:06:17 GMT", none},
 		{"Wed, 04 Xxx 2026 05:06:17 GMT", none},
 		{"Wed Mar 4 05:06:17 2026", none},
 		{"Xyz Mar  4 05:06:17 2026", none},

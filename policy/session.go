@@ -121,6 +121,8 @@ func (s *Session) decide(o Outcome, st State, random float64) Decision {
 		d.Stop = Permanent
 	case st.ClientGone:
 		d.Stop = ClientGone
+	case o.Class == Timeout && !st.Unlimited && st.Left <= 0:
+		d.Stop = Window // the window ends an attempt in any case, one that nothing could follow too
 	case st.Draining:
 		d.Stop = Draining
 	case s.nested():
@@ -144,10 +146,6 @@ func (s *Session) schedule(d *Decision, o Outcome, st State, random float64) {
 	left := max(0, st.Left)
 	if st.Unlimited {
 		left = maxDuration
-	}
-	if left == 0 && o.Class == Timeout {
-		d.Stop = Window // it ended the attempt; a hint that came before it is of no use
-		return
 	}
 	n := s.attempts + 1 // the retry that would follow
 	if hint, ok := s.hint(o); ok {

@@ -81,7 +81,7 @@ func (s *Set) addStatus(status int) {
 func (s Set) HasClass(c Class) bool { return s.hasClass(c) }
 
 // hasClass and hasStatus are the same without the copy of the set.
-func (s *Set) hasClass(c Class) bool { return c != ClassNone && s.classes&(1<<c) != 0 }
+func (s *Set) hasClass(c Class) bool { return s.classes&(1<<c) != 0 }
 
 // HasStatus reports whether the set lists the status; one outside of 100 to
 // 999 is in no set.

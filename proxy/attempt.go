@@ -125,7 +125,7 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 func (x *exchange) armAttempt() {
 	if d := x.route.Timeout.Attempt; d > 0 && x.couldRetry && x.body.replayable() {
 		w := &x.c.watch
-		w.start(&w.attemptAt, x.s.now()+int64(d))
+		w.start(&w.attemptAt, x.s.now(), int64(d))
 	}
 }
 
@@ -207,7 +207,7 @@ func (x *exchange) answered() result {
 		o.Class = policy.Truncated
 		f = wireFault(&h1.Error{Kind: h1.Broken})
 	}
-	if o.Status >= 400 {
+	if x.route.Retry.Heeds(o.Status) {
 		o.ReadHeader(x.respField, x.keyed(), time.Now())
 	}
 	return result{outcome: o, fault: f}

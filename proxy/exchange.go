@@ -120,7 +120,7 @@ func (x *exchange) pauseWindow() {
 func (x *exchange) resumeWindow() {
 	w := &x.c.watch
 	if left := x.windowFor.Load(); left > 0 && w.windowAt.Load() == 0 {
-		w.start(&w.windowAt, x.s.now()+left)
+		w.start(&w.windowAt, x.s.now(), left)
 	}
 }
 

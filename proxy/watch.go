@@ -82,11 +82,12 @@ func (w *watch) await(yes bool) {
 	}
 }
 
-// start sets a clock to at, if a response header is awaited.
-func (w *watch) start(clock *atomic.Int64, at int64) {
+// start sets a clock to d after now, if a response header is awaited. What is
+// further away than the clock can say needs none.
+func (w *watch) start(clock *atomic.Int64, now, d int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.awaiting && at > 0 {
+	if at := now + d; w.awaiting && at > now {
 		clock.Store(at)
 	}
 }
@@ -269,6 +270,7 @@ type watcher struct {
 	all    map[*watch]struct{}
 	parked atomic.Bool
 	wake   chan struct{}
+	once   sync.Once
 	quit   chan struct{}
 	done   chan struct{}
 }
@@ -304,7 +306,7 @@ func (w *watcher) rouse() {
 }
 
 func (w *watcher) stop() {
-	close(w.quit)
+	w.once.Do(func() { close(w.quit) })
 	<-w.done
 }
 

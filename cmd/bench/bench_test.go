@@ -5,21 +5,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"mulligan/policy/config"
 )
 
-// TestMain lets the test's own binary be the upstream, as the program's is.
+// TestMain lets the test's own binary be the upstream, as the program's is, and
+// proxies that answer by themselves, started as the real ones are.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == upstreamVerb {
+	switch args := strings.Join(os.Args[1:], " "); {
+	case args == upstreamVerb:
 		main()
+	case args == "-v", args == "version":
+		fmt.Println("fake proxy")
+	case strings.HasPrefix(args, "-db -f "):
+		serveAsConfigured(os.Args[3], `bind (\S+)`)
+	case strings.HasPrefix(args, "serve --config "):
+		serveAsConfigured(os.Args[3], `(?m)^ +listen: (\S+)`)
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+}
+
+// serveAsConfigured serves an upstream where a proxy's configuration says that
+// the proxy listens.
+func serveAsConfigured(file, pattern string) {
+	config, err := os.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	listener, err := net.Listen("tcp", string(regexp.MustCompile(pattern).FindSubmatch(config)[1]))
+	if err != nil {
+		panic(err)
+	}
+	newUpstream().serve(listener)
+}
+
+// TestBench goes through everything, with programs that are none.
+func TestBench(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrk, _ := fakeWrk(t, wrkOutput+wrkEnd)
+	t.Setenv("TMPDIR", t.TempDir())
+	var out, errs bytes.Buffer
+	args := []string{"-mulligan", self, "-haproxy", self, "-wrk", wrk, "-rounds", "1", "-idle", "20", "-settle", "0s",
+		"-body", "1", "-gomaxprocs", "1"}
+	if status := run(t.Context(), args, &out, &errs); status != 0 {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+	for _, part := range []string{"fake proxy, GOMAXPROCS 1,", "| POST 10 KB | ", "connection (of 20, idle for 0s)", "request of 1 MiB"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("no %q in\n%s", part, out.String())
+		}
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 }
 
 // TestMulliganConfig: mulligan takes the configuration that it is given here.

@@ -20,10 +20,11 @@ type options struct {
 	mulligan, haproxy, wrk string        // programs
 	duration               time.Duration // of one run of wrk
 	rounds                 int
-	connections            int   // of wrk
-	gomaxprocs             int   // of mulligan; 0: as it finds it
-	idle                   int   // idle connections to account for; 0: none
-	body                   int64 // bytes of a large body; 0: none
+	connections            int           // of wrk
+	gomaxprocs             int           // of mulligan; 0: as it finds it
+	idle                   int           // idle connections to account for; 0: none
+	settle                 time.Duration // how long they are idle before
+	body                   int64         // bytes of a large body; 0: none
 	limit                  time.Duration
 }
 
@@ -74,6 +75,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.connections, "connections", 32, "connections under load")
 	flags.IntVar(&o.gomaxprocs, "gomaxprocs", 0, "GOMAXPROCS of mulligan; 0: as it finds it")
 	flags.IntVar(&o.idle, "idle", 1000, "idle connections to account for; 0: leave that out")
+	flags.DurationVar(&o.settle, "settle", 3*time.Second, "how long connections are idle before they are accounted for, so that a proxy can give buffers back")
 	flags.Int64Var(&mebibytes, "body", 400, "MiB of a large body; 0: leave that out")
 	flags.DurationVar(&o.limit, "limit", 5*time.Minute, "give up after this long")
 	if err := flags.Parse(args); err != nil {

@@ -25,10 +25,6 @@ type body struct {
 	took time.Duration
 }
 
-// settle is how long connections stay idle before they are accounted for, so
-// that a proxy has the time to give buffers back.
-const settle = 3 * time.Second
-
 // memory measures the memory of each proxy, each time in a fresh process, and
 // prints a table.
 func memory(ctx context.Context, o options, makers []maker, out io.Writer) error {
@@ -42,7 +38,7 @@ func memory(ctx context.Context, o options, makers []maker, out io.Writer) error
 			wanted  bool
 			measure func(*proxy) error
 		}{
-			{o.idle > 0, func(p *proxy) (err error) { f.pair, err = idlePair(ctx, p, o.idle); return err }},
+			{o.idle > 0, func(p *proxy) (err error) { f.pair, err = idlePair(ctx, p, o); return err }},
 			{o.body > 0, func(p *proxy) (err error) { f.download, err = download(ctx, p, o.body); return err }},
 			{o.body > 0, func(p *proxy) (err error) { f.upload, err = upload(ctx, p, o.body); return err }},
 		} {
@@ -68,10 +64,10 @@ func fresh(ctx context.Context, maker maker, measure func(*proxy) error) error {
 	return measure(p)
 }
 
-// idlePair opens n client connections whose requests are all at the upstream
-// at once, so that there are n upstream connections too, and returns by how
-// much the proxy's resident memory grew for each once they are idle.
-func idlePair(ctx context.Context, p *proxy, n int) (int64, error) {
+// idlePair opens client connections whose requests are all at the upstream at
+// once, so that there are as many upstream connections, and returns by how much
+// the proxy's resident memory grew for each once they are idle.
+func idlePair(ctx context.Context, p *proxy, o options) (int64, error) {
 	first, err := together(ctx, p.address, 1) // what the proxy needs at all
 	if err != nil {
 		return 0, err
@@ -81,18 +77,18 @@ func idlePair(ctx context.Context, p *proxy, n int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	conns, err := together(ctx, p.address, n)
+	conns, err := together(ctx, p.address, o.idle)
 	if err != nil {
 		return 0, err
 	}
 	defer closeAll(conns)
 	select {
-	case <-time.After(settle):
+	case <-time.After(o.settle):
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
 	after, err := p.memory(resident)
-	return (after - before) / int64(n), err
+	return (after - before) / int64(o.idle), err
 }
 
 // together opens n connections, sends a request on each, and reads all

@@ -125,7 +125,7 @@ func TestReport(t *testing.T) {
 	}
 	out.Reset()
 	f := footprint{name: "P", pair: 30 << 10, download: body{10 << 20, time.Second}, upload: body{20 << 20, 1500 * time.Millisecond}}
-	if err := printMemory(&out, options{idle: 1000, body: 400 << 20}, []footprint{f, f}); err != nil {
+	if err := printMemory(&out, options{idle: 1000, settle: 3 * time.Second, body: 400 << 20}, []footprint{f, f}); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{

@@ -80,7 +80,7 @@ func printMemory(out io.Writer, o options, all []footprint) error {
 		row(&b, cells...)
 	}
 	if o.idle > 0 {
-		line(fmt.Sprintf("resident, per idle client and upstream connection (of %d, idle for %s)", o.idle, settle),
+		line(fmt.Sprintf("resident, per idle client and upstream connection (of %d, idle for %s)", o.idle, o.settle),
 			func(f footprint) string { return fmt.Sprintf("%.1f KiB", float64(f.pair)/(1<<10)) })
 	}
 	if o.body > 0 {

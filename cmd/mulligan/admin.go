@@ -27,7 +27,7 @@ type admin struct {
 func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() bool, log *slog.Logger) (*admin, error) {
 	ln, err := net.Listen("tcp", cfg.Admin)
 	if err != nil {
-		return nil, bindFailed("listen.admin", cfg.Admin, err)
+		return nil, bindFailed(err)
 	}
 	options := dashboard.Options{Registry: registry, Ready: ready, Hosts: cfg.AdminHosts, Loopback: isLoopback(ln.Addr())}
 	if a := cfg.Auth; a != nil {

@@ -52,18 +52,19 @@ func newApp(cfg *config.Config, log *logger) (_ *app, err error) {
 		Proxy: cfg.Proxy, Metrics: a.metrics, Log: log.Logger, Own: []net.Addr{a.admin.listener.Addr()},
 	}, settings)
 	if err != nil {
-		return nil, bindFailed("", "", err)
+		return nil, bindFailed(err)
 	}
 	return a, nil
 }
 
-// start accepts connections, on every listener, and is ready from then on.
-func (a *app) start() {
+// start accepts connections, on every listener, and is ready from then on;
+// source says in the log where the configuration is from.
+func (a *app) start(source string) {
 	a.admin.start()
 	a.proxy.Start()
 	a.ready.Store(true)
 	a.log.Info("listening", slog.String("proxy", a.proxyAddr()), slog.String("admin", a.adminAddr()),
-		slog.Int("upstreams", len(a.started.Upstreams)), slog.String("version", currentVersion()))
+		slog.String("config", source), slog.String("version", currentVersion()))
 	for _, u := range a.started.Upstreams {
 		if u.Listen != "" {
 			a.log.Info("listening", slog.String("upstream", u.Name), slog.String("listen", a.proxy.ListenAddr(u.Listen).String()))
@@ -101,19 +102,21 @@ func (a *app) stop(ctx context.Context) error {
 	return err
 }
 
-// bindFailed says why an address could not be listened to.
-func bindFailed(key, address string, err error) error {
+// bindFailed says why an address could not be listened to, and what to do.
+func bindFailed(err error) error {
+	var op *net.OpError
+	var cause syscall.Errno
+	if !errors.As(err, &op) || !errors.As(err, &cause) || op.Op != "listen" {
+		return err
+	}
 	hint := ""
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		hint = "another process listens there already; end it, or choose another port (port 0 takes any that is free)"
-	case errors.Is(err, syscall.EACCES):
+	switch cause {
+	case syscall.EADDRINUSE:
+		hint = "another process listens there; end it, or choose another port (port 0 takes any that is free)"
+	case syscall.EACCES:
 		hint = "ports below 1024 need a privilege; choose a higher one"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case syscall.EADDRNOTAVAIL:
 		hint = "no interface of this machine has the address"
 	}
-	if key == "" {
-		return failure(err, hint, "%s", err)
-	}
-	return failure(err, hint, "%s %s: %s", key, address, err)
+	return failure(err, hint, "cannot listen on %s: %s", op.Addr, cause)
 }

@@ -35,6 +35,7 @@ func verbs() []verb {
 		{"serve", "run the proxy", serveUsage, runServe},
 		{"check", "say what is wrong with a configuration", checkUsage, runCheck},
 		{"explain", "say what would become of a request, and why", explainUsage, runExplain},
+		{"demo", "see it work: a flaky upstream, clients, and mulligan between them", demoUsage, runDemo},
 		{"version", "print the version", versionUsage, runVersion},
 	}
 }

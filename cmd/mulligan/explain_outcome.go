@@ -17,7 +17,7 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 	if o.Status != 0 && r.Heeds(o.Status) {
 		o.ReadHeader(func(name string) string { return string(q.response.Get(name)) }, q.key(p.route) != "", q.now)
 	}
-	found := read(r, o)
+	found := weigh(r, o)
 	s.row("outcome", "%s", meaning(o))
 	if p.tunnel && !dialCan(o) {
 		s.row("retried", "no: it would be inside the tunnel, where mulligan does not see it")
@@ -176,9 +176,13 @@ func (q *question) explainAll(s *sheet, p *place) {
 		s.text("Nothing is retried.")
 		return
 	}
-	s.text("Where it is retried and the upstream does not say when, as after %s:", outcomeName(retried[len(retried)-1]))
+	example := retried[0]
+	if last := retried[len(retried)-1]; last.Status != 0 {
+		example = last // more telling than a class
+	}
+	s.text("Where it is retried and the upstream does not say when, as after %s:", outcomeName(example))
 	s.text("")
-	q.explainCourse(s, p, retried[len(retried)-1])
+	q.explainCourse(s, p, example)
 }
 
 // line is what has the same fate, for the same reason.
@@ -217,7 +221,7 @@ func (q *question) lines(p *place) []line {
 }
 
 func (q *question) line(p *place, o policy.Outcome) line {
-	found := read(&p.route.Retry, o)
+	found := weigh(&p.route.Retry, o)
 	l := line{[]policy.Outcome{o}, "no", verdictWords[found.verdict] + ": " + found.why}
 	takes := time.Duration(0)
 	if o.Class == policy.Timeout {
@@ -254,5 +258,5 @@ func (l line) names() string {
 		}
 		i = end
 	}
-	return inWords(parts)
+	return strings.Join(parts, ", ")
 }

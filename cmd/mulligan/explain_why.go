@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"mulligan/policy"
 )
@@ -15,8 +14,8 @@ type reading struct {
 	why     string
 }
 
-// read finds the rule that decides about the outcome.
-func read(r *policy.Retry, o policy.Outcome) reading {
+// weigh finds the rule that decides about the outcome.
+func weigh(r *policy.Retry, o policy.Outcome) reading {
 	listed := func(s policy.Set) bool { return s.HasClass(o.Class) || s.HasStatus(o.Status) }
 	switch {
 	case o.Class.Never():
@@ -112,6 +111,3 @@ func size(n int64) string {
 	}
 	return fmt.Sprint(n, "B")
 }
-
-// inWords joins words as a list in a sentence does.
-func inWords(words []string) string { return strings.Join(words, ", ") }

@@ -51,9 +51,12 @@ func report(t terminal, err error) int {
 }
 
 // count writes a number of things: "1 error", "2 errors".
-func count(n int, thing string) string {
+func count(n int, thing string) string { return plural(n, thing, thing+"s") }
+
+// plural is count for things whose plural is not made with an s alone.
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + thing
+		return "1 " + one
 	}
-	return fmt.Sprint(n, " ", thing, "s")
+	return fmt.Sprint(n, " ", many)
 }

@@ -59,8 +59,7 @@ func serve(t terminal, src source) error {
 	for _, warning := range cfg.Warnings {
 		log.Warn("configuration", slog.String("warning", warning))
 	}
-	a.start()
-	log.Info("configuration", slog.String("source", src.String()))
+	a.start(src.String())
 
 	r := &reloader{load: src.loadAgain, apply: a.reload, note: a.metrics.ConfigReload, look: lookAt, log: log.Logger}
 	r.watch(cfg.Files(), before)

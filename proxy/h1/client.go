@@ -31,7 +31,9 @@ type ClientConn struct {
 	upgraded bool // HTTP ended with it
 	interims int
 	spoiled  bool // a message before was not ended well
+	pooled   bool // it has been idle in a pool
 	quiet    quiet
+	check    func() bool // Check, made once
 
 	idleSince atomic.Int64
 	keepAlive int64 // the server's Keep-Alive timeout in seconds; -1: none said
@@ -49,6 +51,7 @@ func NewClientConn(nc net.Conn) *ClientConn {
 	c.lenient = true
 	c.maxHead, c.maxFields = upstreamHead, upstreamFields
 	c.side = ResetBeforeHeader
+	c.check = c.Check
 	return c
 }
 
@@ -58,6 +61,9 @@ func (c *ClientConn) Start() {
 	c.endMessage()
 	c.spoiled = !c.Reusable()
 	c.clear()
+	if c.pooled {
+		c.look = c.check
+	}
 }
 
 // endMessage makes InterruptAt miss.
@@ -92,6 +98,9 @@ func (c *ClientConn) Release() {
 // The error is an *Error: NothingWritten, ResetBeforeHeader, Malformed,
 // HeadTooLarge or Interrupted.
 func (c *ClientConn) ReadResponse(method string) (*Response, error) {
+	if e := c.err.Load(); e != nil && e.Kind == NothingWritten {
+		return nil, e
+	}
 	c.forget()
 	c.resp = Response{}
 	scan := scanner{lenient: true}
@@ -99,7 +108,7 @@ func (c *ClientConn) ReadResponse(method string) (*Response, error) {
 	if err != nil {
 		return nil, c.headError(err)
 	}
-	if c.Written() == 0 {
+	if !c.tried.Load() {
 		// Said to nobody: a server that gives up an idle connection may send a 408.
 		return nil, &Error{Kind: NothingWritten, Reason: "a response without a request"}
 	}
@@ -140,7 +149,7 @@ func (c *ClientConn) headError(err error) error {
 		return e
 	}
 	kind := ResetBeforeHeader
-	if c.Written() == 0 {
+	if !c.tried.Load() {
 		kind = NothingWritten
 	}
 	return &Error{Kind: kind, Err: err}
@@ -154,17 +163,6 @@ func checkResponse(partial []byte) error {
 		return malformed("not an HTTP/1 status line")
 	}
 	return nil
-}
-
-// FinishAndReadResponse is FinishWith and ReadResponse: it sends p as the last
-// piece of the body and waits for the response. Its errors are those of
-// ReadResponse, and those of a body that does not fit its framing.
-func (c *ClientConn) FinishAndReadResponse(p []byte, trailer Header, method string) (*Response, error) {
-	switch err := c.FinishWith(p, trailer); KindOf(err) {
-	case Malformed, Broken, Interrupted:
-		return nil, err
-	}
-	return c.ReadResponse(method)
 }
 
 // ReadBody reads the response's body; see reader.ReadBody. At its end the
@@ -198,7 +196,7 @@ func (c *ClientConn) Reusable() bool {
 
 // untouched reports whether the message is still empty.
 func (c *ClientConn) untouched() bool {
-	return c.Written() == 0 && len(c.wait) == 0 && !c.final && c.interims == 0
+	return !c.tried.Load() && len(c.wait) == 0 && !c.final && c.interims == 0
 }
 
 // Check reports whether an idle connection is still good for a request: open,

@@ -45,10 +45,16 @@ func (c *conn) moved(n int, err error) (int, error) {
 		return n, nil // an error, if any, comes again
 	case err == nil:
 		return 0, io.ErrNoProgress
-	case err == io.EOF:
-		return 0, err
 	}
-	return 0, c.ioError(err, stoppedRead)
+	return 0, c.readErr(err)
+}
+
+// readErr gives the error of a read its kind, if it has one already.
+func (c *conn) readErr(err error) error {
+	if err == io.EOF {
+		return err
+	}
+	return c.ioError(err, stoppedRead)
 }
 
 // write writes the pieces, in as few system calls as possible, and returns how

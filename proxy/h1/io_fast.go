@@ -20,6 +20,8 @@ type fastIO struct {
 	raw       syscall.RawConn
 	readFunc  func(fd uintptr) bool // made once, so that a read allocates nothing
 	writeFunc func(fd uintptr) bool
+	askFunc   func(fd uintptr) bool
+	asking    asking  // how far askFunc is
 	in        []byte  // what readFunc reads into; nil: a buffer of size taken when there is something
 	size      int     // see in
 	buf       *buffer // the one taken
@@ -43,7 +45,7 @@ func (f *fastIO) init(nc net.Conn) {
 		return
 	}
 	f.raw = raw
-	f.readFunc, f.writeFunc = f.tryRead, f.tryWrite
+	f.readFunc, f.writeFunc, f.askFunc = f.tryRead, f.tryWrite, f.tryAsk
 }
 
 func (f *fastIO) ok() bool { return f.raw != nil }
@@ -113,12 +115,15 @@ func (f *fastIO) write(pieces [][]byte) (int64, error) {
 	f.out, f.written, f.writeErr = pieces, 0, 0
 	err := f.raw.Write(f.writeFunc)
 	f.out = nil
-	f.iov = [maxPieces]syscall.Iovec{}
+	f.forget()
 	if err == nil && f.writeErr != 0 {
 		err = f.writeErr
 	}
 	return f.written, err
 }
+
+// forget drops the pointers to what was written.
+func (f *fastIO) forget() { f.iov = [maxPieces]syscall.Iovec{} }
 
 // rawLimit is the most bytes that are written without telling the scheduler:
 // copying more takes too long.

@@ -49,26 +49,25 @@ func NewPool(dial func(context.Context) (net.Conn, error), cfg PoolConfig) *Pool
 }
 
 // Get returns a connection: the most recently used idle one that was idle for
-// less than maxIdle, is within what its server promised to keep it and passes
-// Check; else a new one. A maxIdle of 0 means a new one in any case. While all
-// are busy it waits its turn. ctx is called only if there is something to wait
-// for.
+// less than maxIdle and is within what its server promised to keep it; else a
+// new one. A maxIdle of 0 means a new one in any case. While all are busy it
+// waits its turn. ctx is called only if there is something to wait for.
+//
+// Whether a reused connection is still good (Check) is looked at when its first
+// byte is written, where it costs least and can be trusted most: the message
+// then fails with NothingWritten, and the caller gets another connection.
 func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration) (c *ClientConn, reused bool, err error) {
-	for {
-		c, slot, err := p.take(maxIdle)
-		switch {
-		case err != nil:
-			return nil, false, err
-		case c != nil && c.Check():
-			return c, true, nil
-		case c != nil:
-			p.Discard(c)
-		case slot:
-			return p.connect(ctx())
-		default:
-			return p.wait(ctx(), maxIdle)
-		}
+	c, slot, err := p.take(maxIdle)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case c != nil:
+		c.pooled = true
+		return c, true, nil
+	case slot:
+		return p.connect(ctx())
 	}
+	return p.wait(ctx(), maxIdle)
 }
 
 // take returns an idle connection, or a slot to dial a new one in, or neither.
@@ -125,11 +124,9 @@ func (p *Pool) wait(ctx context.Context, maxIdle time.Duration) (*ClientConn, bo
 		return nil, false, ErrPoolClosed
 	case w.conn == nil:
 		return p.connect(ctx)
-	case w.conn.Check():
-		return w.conn, true, nil
 	}
-	w.conn.Close()
-	return p.connect(ctx) // its slot stays with us
+	w.conn.pooled = true
+	return w.conn, true, nil
 }
 
 // abandon takes a waiter out, and passes on what it was handed meanwhile.

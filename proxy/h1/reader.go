@@ -14,6 +14,7 @@ type reader struct {
 	r, w int     // unread bytes are in.b[r:w]
 	keep int     // in.b[:keep] belongs to the current head and is not touched
 	head *buffer // has the current head; often the same as in
+	late error   // of a read that was made already; for the next fill
 
 	body body
 }
@@ -27,6 +28,10 @@ func (r *reader) buffered() []byte {
 
 // fill waits for more bytes, with space for at least room of them.
 func (r *reader) fill(room int) error {
+	if err := r.late; err != nil {
+		r.late = nil
+		return err
+	}
 	if r.in == nil {
 		buf, n, err := r.c.readLazily(room)
 		if err != nil {

@@ -158,17 +158,28 @@ func (w *Writer) done() {
 
 // send writes the first n parts. Nothing waits after it.
 func (w *Writer) send(n int) error {
-	written, err := w.c.write(w.parts[:n])
-	w.parts = [maxPieces][]byte{}
-	return w.sentParts(written, err)
+	if look := w.look; look != nil {
+		if w.look = nil; !look() {
+			return w.fail(errDead())
+		}
+	}
+	w.tried.Store(true) // before: an answer may be read before the write returns
+	return w.accountSent(w.c.write(w.parts[:n]))
 }
 
-// sentParts accounts for a write.
-func (w *Writer) sentParts(written int64, err error) error {
+// errDead is a connection that ended, or spoke, while nobody used it.
+func errDead() *Error { return &Error{Kind: NothingWritten, Reason: "the idle connection had ended"} }
+
+// accountSent accounts for a write.
+func (w *Writer) accountSent(written int64, err error) error {
+	w.parts = [maxPieces][]byte{}
 	sent := w.sent.Add(written)
 	w.drop()
 	if err == nil {
 		return nil
+	}
+	if sent == 0 {
+		w.tried.Store(false)
 	}
 	return w.fail(w.sendError(err, sent))
 }

@@ -12,8 +12,10 @@ type Writer struct {
 	out   *buffer      // nil: nothing waits
 	wait  []byte       // what waits: out.b[:n], or larger
 	sent  atomic.Int64 // bytes handed to the kernel
+	tried atomic.Bool  // a write began, and did not fail before its first byte
 	err   atomic.Pointer[Error]
 	parts [maxPieces][]byte // the argument of a write
+	look  func() bool       // before the first write, if not nil: is the connection still good?
 
 	framing  Framing
 	remain   int64 // of the length
@@ -32,6 +34,8 @@ type Writer struct {
 func (w *Writer) reset() {
 	w.drop()
 	w.sent.Store(0)
+	w.tried.Store(false)
+	w.look = nil
 	w.err.Store(nil)
 	w.given, w.finished, w.closing, w.began, w.open = 0, false, false, false, false
 }

@@ -68,7 +68,10 @@ func TestBudgetIsFedByAnswers(t *testing.T) {
 				first = text(row.status, "")
 			}
 			u := answers(t, first, first, first, first, text(503, ""))
-			p := start(t, `defaults: {retry: {backoff: {initial_delay: 1ms, max_delay: 2ms}, budget: {ratio: 0.5, burst: 0, window: 1h}}}`)
+			p := start(t, fmt.Sprintf(`
+defaults: {retry: {backoff: {initial_delay: 1ms, max_delay: 2ms}, budget: {ratio: 0.5, burst: 0, window: 1h}}}
+upstreams: {named: {hosts: ["%s"]}}
+`, u.addr))
 			for range 4 {
 				p.do(row.method, u.url("/"), "")
 			}
@@ -76,7 +79,7 @@ func TestBudgetIsFedByAnswers(t *testing.T) {
 			if row.feeds {
 				retries = 2
 			}
-			p.wantMetric(float64(retries), "mulligan_retry_budget_remaining", "upstream=default")
+			p.wantMetric(float64(retries), "mulligan_retry_budget_remaining", "upstream=named")
 			p.get(u.url("/")).expect(t, 503, fmt.Sprintf("attempts=%d; stop=budget; received-status=503", 1+retries))
 			want(t, "attempts", u.count(), 5+retries)
 		})
@@ -115,11 +118,14 @@ func every(n int, this, other answer) answer {
 func TestBudgetForgetsOldAnswers(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
-	p := start(t, `defaults: {retry: {budget: {ratio: 1, burst: 1, window: 1s}}}`)
+	p := start(t, fmt.Sprintf(`upstreams: {named: {hosts: ["%s"], retry: {budget: {ratio: 1, burst: 1, window: 2s}}}}`, u.addr))
 	for range 5 {
 		p.get(u.url("/"))
 	}
-	p.wantMetric(1, "mulligan_retry_budget_remaining", "upstream=default") // in the end, without a further answer
+	if n, _ := p.metric("mulligan_retry_budget_remaining", "upstream=named"); n <= 1 {
+		t.Errorf("after five answers the budget allows %v retries", n)
+	}
+	p.wantMetric(1, "mulligan_retry_budget_remaining", "upstream=named") // in the end, without a further answer
 }
 
 // min_per_second adds tokens with time.
@@ -204,6 +210,34 @@ func TestBudgetSharedByNamedHosts(t *testing.T) {
 	p := start(t, burst3+fmt.Sprintf("\nupstreams: {both: {hosts: [\"%s\", \"%s\"]}}", one.addr, two.addr))
 	p.get(one.url("/")).expect(t, 503, "attempts=4; stop=max_attempts; received-status=503")
 	p.get(two.url("/")).expect(t, 503, "attempts=1; stop=budget; received-status=503")
+}
+
+// Requests inside a tunnel spend the same budget as others to that authority.
+func TestBudgetSharedByTunnels(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{"default": "", "named": "\nupstreams: {named: {hosts: [\"127.0.0.1\"]}}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, text(503, ""))
+			p := start(t, burst3+config)
+			p.get(u.url("/")).expect(t, 503, "attempts=4; stop=max_attempts; received-status=503")
+			c := p.connect(u.addr)
+			c.send(lines("GET / HTTP/1.1", "Host: "+u.addr))
+			c.next("GET").expect(t, 503, "attempts=1; stop=budget; received-status=503")
+		})
+	}
+}
+
+// A tunnel that was established is no answer with a status: it feeds nothing.
+func TestBudgetIsNotFedByTunnels(t *testing.T) {
+	t.Parallel()
+	u := serve(t, func(p *peer) { p.write("x"); p.ended() })
+	p := start(t, `defaults: {retry: {budget: {ratio: 1, burst: 0, window: 1h}}}`)
+	for range 3 {
+		expectBytes(t, "first byte", p.connect(u.addr).r, "x")
+	}
+	p.wantMetric(3, "mulligan_tunnels_total", "result=established")
+	p.wantMetric(0, "mulligan_retry_budget_remaining", "upstream=default")
 }
 
 // timeout.attempt cuts only where a retry follows: its token is taken first, so

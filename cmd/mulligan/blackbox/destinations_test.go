@@ -27,6 +27,10 @@ func startOpen(t *testing.T, config string) *mulligan {
 	return p
 }
 
+// denied is the account of a refused destination: the error whose recommended
+// status is the contract's 403 (RFC 9209 2.3.18).
+const denied = "stop=permanent; error=http_request_denied"
+
 // Section 8: mulligan's own listeners are denied under any spelling, by every way in.
 func TestOwnListenersAreDenied(t *testing.T) {
 	t.Parallel()
@@ -42,7 +46,7 @@ upstreams:
 		for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:127.0.0.1]", "0.0.0.0", "[::]"} {
 			url := "http://" + host + ":" + port
 			r := p.get(url + "/metrics")
-			r.expectProblem(t, 403, "stop=permanent; error=destination_ip_prohibited")
+			r.expectProblem(t, 403, denied)
 			c := dial(t, p.proxy)
 			c.send(lines("CONNECT "+host+":"+port+" HTTP/1.1", "Host: "+host+":"+port))
 			if r := c.next("CONNECT"); r.Status != 403 {
@@ -73,7 +77,7 @@ func TestEndpointThatIsAnOwnListener(t *testing.T) {
 	}
 	p.run()
 	p.awaitReady("")
-	p.get("http://self.internal/metrics").expectProblem(t, 403, "stop=permanent; error=destination_ip_prohibited")
+	p.get("http://self.internal/metrics").expectProblem(t, 403, denied)
 }
 
 // Cloud metadata, link-local, multicast and the unspecified addresses are
@@ -93,7 +97,7 @@ func TestDeniedDestinations(t *testing.T) {
 			t.Errorf("%s: status %d, want 403", host, r.Status)
 			continue
 		}
-		r.expectProblem(t, 403, "stop=permanent; error=destination_ip_prohibited")
+		r.expectProblem(t, 403, denied)
 		c := dial(t, p.proxy)
 		c.send(lines("CONNECT "+host+":443 HTTP/1.1", "Host: "+host+":443"))
 		if r := c.next("CONNECT"); r.Status != 403 {
@@ -114,7 +118,7 @@ func TestDenyList(t *testing.T) {
 	u := answers(t, text(200, ""))
 	p := start(t, `destinations: {allow: [127.0.0.0/8], deny: [127.0.0.1/32]}`)
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]"} {
-		p.get(fmt.Sprintf("http://%s:%d/", host, u.port())).expectProblem(t, 403, "stop=permanent; error=destination_ip_prohibited")
+		p.get(fmt.Sprintf("http://%s:%d/", host, u.port())).expectProblem(t, 403, denied)
 	}
 	if r := p.get(fmt.Sprintf("http://localhost:%d/", u.port())); r.Status == 200 {
 		t.Errorf("localhost reached a denied address")
@@ -133,7 +137,7 @@ destinations: {deny: [127.0.0.0/8]}
 upstreams: {local: {hosts: [local.internal], endpoints: ["http://%s"]}}
 `, u.addr))
 	p.get("http://local.internal/").expect(t, 200, "")
-	p.get(u.url("/")).expectProblem(t, 403, "stop=permanent; error=destination_ip_prohibited")
+	p.get(u.url("/")).expectProblem(t, 403, denied)
 }
 
 // Loopback is denied where the proxy listens beyond loopback; allow lifts that.
@@ -141,7 +145,7 @@ func TestLoopbackBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
 	p := startOpen(t, "")
-	p.get(u.url("/")).expectProblem(t, 403, "stop=permanent; error=destination_ip_prohibited")
+	p.get(u.url("/")).expectProblem(t, 403, denied)
 	if r := p.get(fmt.Sprintf("http://localhost:%d/", u.port())); r.Status == 200 {
 		t.Errorf("localhost was reached")
 	}
@@ -149,10 +153,10 @@ func TestLoopbackBeyondLoopback(t *testing.T) {
 
 	p = startOpen(t, `destinations: {allow: [127.0.0.0/8]}`)
 	p.get(u.url("/")).expect(t, 200, "")
-	p.get("http://"+p.admin+"/metrics").expectProblem(t, 403, "error=destination_ip_prohibited")
+	p.get("http://"+p.admin+"/metrics").expectProblem(t, 403, denied)
 	for _, host := range append(localAddresses(t), "127.0.0.1", "127.9.9.9") {
 		_, port, _ := net.SplitHostPort(p.proxy)
-		p.get("http://"+net.JoinHostPort(host, port)+"/").expectProblem(t, 403, "error=destination_ip_prohibited")
+		p.get("http://"+net.JoinHostPort(host, port)+"/").expectProblem(t, 403, denied)
 	}
 }
 

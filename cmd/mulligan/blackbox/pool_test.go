@@ -91,8 +91,11 @@ func TestStalePooledConnection(t *testing.T) {
 				for n := 1; n <= 5; n++ {
 					r := p.do(method, u.url("/"), "x")
 					r.expect(t, 200, "")
+					if want(t, "requests seen", u.count(), n); t.Failed() {
+						return
+					}
 					<-closed
-					want(t, "requests seen", u.count(), n)
+					u.settled() // the close is there
 				}
 				p.wantAttempts(u, 5)
 				p.wantMetric(5, "mulligan_attempts_total", "result=2xx")
@@ -101,8 +104,8 @@ func TestStalePooledConnection(t *testing.T) {
 	}
 }
 
-// settled gives the answer time to be taken as whole and its connection to be
-// pooled, so that the close comes after and not with it.
+// settled gives what was just done on a connection time to arrive: an answer to
+// be taken as whole and its connection to be pooled, a close to be noticed.
 func (u *upstream) settled() { linger(100 * time.Millisecond) }
 
 // One that dies once the request is on it is an attempt: a GET is retried and

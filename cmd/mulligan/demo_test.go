@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDemo runs it small: what its table says must add up, on every machine and
+// however the draws fall. That its counts agree it checks itself.
+func TestDemo(t *testing.T) {
+	var out, wrong page
+	const requests = 64
+	status := run([]string{"demo", "--requests", fmt.Sprint(requests), "--seed", "7"},
+		terminal{out: &out, err: &wrong, env: os.LookupEnv})
+	if status != exitDone {
+		t.Fatalf("exit status %d\n%s\n%s", status, out.String(), wrong.String())
+	}
+	text := out.String()
+	with := func(row string) int { return cell(t, text, row, 1) }
+	without := func(row string) int { return cell(t, text, row, 2) }
+	for _, side := range []func(string) int{with, without} {
+		if side("requests") != requests {
+			t.Errorf("%d requests, want %d", side("requests"), requests)
+		}
+	}
+	sum := with("  succeeded at once") + with("  saved by a retry") + with("  refused for good (422), never retried") + with("  failed")
+	if sum != requests {
+		t.Errorf("with mulligan %d requests ended, of %d", sum, requests)
+	}
+	if sum := without("  succeeded at once") + without("  refused for good (422), never retried") + without("  failed"); sum != requests {
+		t.Errorf("without mulligan %d requests ended, of %d", sum, requests)
+	}
+	if with("retries sent") != with("requests counted by the upstream")-requests {
+		t.Error("retries and requests at the upstream do not add up")
+	}
+	if without("requests counted by the upstream") != requests {
+		t.Error("without mulligan somebody else retries")
+	}
+	for _, part := range []string{"OUTAGE", "the upstream is back", "agree on", "saved ", "ratio: 0.5"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the story lacks %q:\n%s", part, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Error("colours, though it is no terminal")
+	}
+}
+
+// cell reads a number of the table: of column 1 or 2 of the row.
+func cell(t *testing.T, text, row string, column int) int {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(row) + ` +(\S+) +(\S+)$`).FindStringSubmatch(text)
+	if line == nil {
+		t.Fatalf("there is no row %q:\n%s", row, text)
+	}
+	n, err := strconv.Atoi(line[column])
+	if err != nil {
+		t.Fatalf("row %q: %v", row, err)
+	}
+	return n
+}
+
+// TestFlakyIsFair: twins treat the same calls alike, other seeds differently,
+// and faults are about as frequent as they should be.
+func TestFlakyIsFair(t *testing.T) {
+	faultsOf := func(seed uint64) []fault {
+		f := &flaky{seed: seed}
+		var all []fault
+		for i := range 10_000 {
+			all = append(all, pick(f.draw(fmt.Sprint("/orders/", i/2), uint64(i%2))))
+		}
+		return all
+	}
+	first := faultsOf(1)
+	if !slices.Equal(first, faultsOf(1)) {
+		t.Error("the same seed gives other faults")
+	}
+	if slices.Equal(first, faultsOf(2)) {
+		t.Error("another seed gives the same faults")
+	}
+	count := map[fault]int{}
+	for _, f := range first {
+		count[f]++
+	}
+	for _, x := range faults {
+		want := int(x.per) * len(first) / 1000
+		if got := count[x.fault]; got < want*7/10 || got > want*13/10 {
+			t.Errorf("fault %d: %d times, want about %d", x.fault, got, want)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var times []time.Duration
+	if quantile(times, 50) != 0 {
+		t.Error("of nothing")
+	}
+	for i := range 100 {
+		times = append(times, time.Duration(i+1))
+	}
+	if quantile(times, 50) != 50 || quantile(times, 95) != 95 || quantile(times[:1], 95) != 1 {
+		t.Error("not the nearest rank")
+	}
+}
+
+// TestDemoConfig: the configuration that the demo shows is one, and the ratio
+// is what its upstream needs.
+func TestDemoConfig(t *testing.T) {
+	cfg := parse(t, fmt.Sprintf(demoConfig, "127.0.0.1:9"))
+	if len(cfg.Upstreams) != 1 || cfg.Upstreams[0].Budget.Ratio != 0.5 || len(cfg.Warnings) != 0 {
+		t.Errorf("%+v", cfg)
+	}
+}
+
+// TestReadStatus: what clients read from Proxy-Status.
+func TestReadStatus(t *testing.T) {
+	for field, want := range map[string]result{
+		"": {attempts: 1},
+		"mulligan; attempts=3; stop=success; received-status=200": {attempts: 3, stop: "success"},
+		"other, mulligan; attempts=1; stop=budget":                {attempts: 1, stop: "budget"},
+	} {
+		got := result{attempts: 1}
+		got.readStatus(field)
+		if got != want {
+			t.Errorf("%q: %+v, want %+v", field, got, want)
+		}
+	}
+}

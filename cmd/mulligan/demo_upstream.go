@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// flaky is an HTTP server on loopback that fails on purpose, and counts what it
+// is asked. What it does to a request follows from the seed, the path and how
+// often it saw that path: two with the same seed treat the same calls alike.
+type flaky struct {
+	seed     uint64
+	down     atomic.Bool // an outage: 503 to everything
+	listener net.Listener
+	server   *http.Server
+	done     chan struct{}
+	closing  chan struct{}
+
+	mu       sync.Mutex
+	seen     map[string]uint64 // requests by path
+	requests int
+	inOutage int // of those
+}
+
+// fault is a way to fail.
+type fault uint8
+
+const (
+	fine       fault = iota
+	gateway          // 504
+	reset            // the connection is reset before an answer
+	hang             // no answer at all
+	truncation       // an answer that breaks off
+	busy             // 503, and when to come back
+)
+
+// faults are how many of a thousand requests fail in which way. All but gateway
+// are a few: they are for show, and the budget has to afford them.
+var faults = []struct {
+	fault fault
+	per   uint64
+}{{gateway, 300}, {reset, 10}, {hang, 6}, {truncation, 10}, {busy, 12}}
+
+// invalid is how many of a thousand paths are bad requests whatever happens: 422.
+const invalid = 25
+
+// comeBack is what a busy upstream asks for. It says so twice, as some do: in
+// whole seconds, and more precisely in a field that is read first.
+const comeBack = 150 * time.Millisecond
+
+func newFlaky(seed uint64) (*flaky, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	f := &flaky{seed: seed, listener: ln, done: make(chan struct{}), closing: make(chan struct{}), seen: map[string]uint64{}}
+	f.server = &http.Server{Handler: f, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(f.done)
+		_ = f.server.Serve(ln) // ends with stop
+	}()
+	return f, nil
+}
+
+func (f *flaky) addr() string { return f.listener.Addr().String() }
+
+// stop ends the server and its connections.
+func (f *flaky) stop() {
+	close(f.closing)
+	_ = f.server.Close()
+	<-f.done
+}
+
+// count returns how many requests there were, and how many of them came while
+// it was down.
+func (f *flaky) count() (all, down int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests, f.inOutage
+}
+
+// arrive counts a request, and returns which of its path it is.
+func (f *flaky) arrive(path string, down bool) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	if down {
+		f.inOutage++
+	}
+	f.seen[path]++
+	return f.seen[path]
+}
+
+// draw returns a source that depends on the arguments and the seed only.
+func (f *flaky) draw(path string, which uint64) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, path)
+	return rand.New(rand.NewPCG(f.seed, h.Sum64()+which*0x9e3779b97f4a7c15))
+}
+
+// ServeHTTP fails, or answers.
+func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	down := f.down.Load()
+	which := f.arrive(r.URL.Path, down)
+	if down {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
+	random := f.draw(r.URL.Path, which)
+	if !f.work(r.Context(), 5*time.Millisecond+time.Duration(random.Int64N(int64(15*time.Millisecond)))) {
+		return
+	}
+	if how := pick(random); how != fine {
+		f.fail(how, w, r)
+		return
+	}
+	if f.draw(r.URL.Path, 0).Uint64N(1000) < invalid {
+		http.Error(w, "no such article", http.StatusUnprocessableEntity)
+		return
+	}
+	_, _ = io.WriteString(w, strings.Repeat("an order ", 99)+"an order\n")
+}
+
+func pick(random *rand.Rand) fault {
+	n := random.Uint64N(1000)
+	for _, x := range faults {
+		if n < x.per {
+			return x.fault
+		}
+		n -= x.per
+	}
+	return fine
+}
+
+// work takes time. False: nobody waits for the answer any more.
+func (f *flaky) work(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-f.closing:
+	}
+	return false
+}
+
+func (f *flaky) fail(how fault, w http.ResponseWriter, r *http.Request) {
+	switch how {
+	case gateway:
+		http.Error(w, "what is behind did not answer", http.StatusGatewayTimeout)
+	case busy:
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("retry-after-ms", strconv.FormatInt(comeBack.Milliseconds(), 10))
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+	case hang:
+		f.work(r.Context(), time.Hour)
+	case truncation:
+		w.Header().Set("Content-Length", "900")
+		_, _ = io.WriteString(w, strings.Repeat("an order ", 30))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case reset:
+		abort(w)
+	}
+}
+
+// abort resets the connection.
+func abort(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}

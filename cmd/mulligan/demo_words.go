@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// verdict says in a word what came of a request; stop says why.
+func (s *story) verdict(t told) string {
+	switch t.outcome {
+	case "success_after_retry":
+		return s.paint.good("saved  ")
+	case "permanent":
+		return s.paint.fair("refused")
+	}
+	return s.paint.bad("failed ")
+}
+
+// whyRetried explains a retry by what came before it, whyStopped what ended a
+// request that failed; each is said once.
+var (
+	whyRetried = map[string]string{
+		"504":              "504 is in retry_on, and the request may be repeated; the wait is random, within a range that grows",
+		"503":              "503 said when to come back (retry-after-ms: 150): the wait is at least that long",
+		"connection_reset": "the connection was reset before an answer: the request may be repeated, so it is",
+		"timeout":          "no answer within timeout.attempt, 400 ms: the attempt is cut, because a retry follows",
+		"truncated":        "the answer broke off; it was held back until whole, so the client has seen none of it",
+	}
+	whyStopped = map[string]string{
+		"permanent":      "422 is not in retry_on: asking again would not make it right",
+		"not_idempotent": "a POST without Idempotency-Key: the upstream may have acted on it, so it is not sent twice",
+		"max_attempts":   "max_attempts is 4: the client gets the upstream's last answer",
+		"budget":         "a retry costs a token, and there is none: an upstream that is down gets first attempts only",
+		"window":         "timeout.total, 2 s, leaves no room for another attempt",
+	}
+)
+
+// news returns what of the request has not been explained yet.
+func (s *story) news(t told) []string {
+	var reasons []string
+	explain := func(key, reason string) {
+		if reason != "" && !s.known[key] {
+			s.known[key] = true
+			reasons = append(reasons, reason)
+		}
+	}
+	for _, a := range t.attempts {
+		if a.wait > 0 && !(t.down && a.result == "503") {
+			explain(a.result, whyRetried[a.result])
+		}
+	}
+	if t.outcome == "failed" || t.outcome == "permanent" {
+		explain(t.stop, whyStopped[t.stop])
+	}
+	if t.method == "POST" && len(t.attempts) > 1 {
+		explain("key", "a POST with Idempotency-Key: the upstream will not act on it twice, so it may be repeated")
+	}
+	return reasons
+}
+
+// listener is a slog.Handler that hands the proxy's log to the story.
+type listener struct{ s *story }
+
+// Enabled implements slog.Handler.
+func (l listener) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// Handle implements slog.Handler.
+func (l listener) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "request" {
+		t := readLine(r)
+		t.down = l.s.flaky.down.Load()
+		l.s.tell(func() { l.s.request(t) })
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler: the story needs nothing that all lines share.
+func (l listener) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler.
+func (l listener) WithGroup(string) slog.Handler { return l }
+
+// readLine reads a line of the access log.
+func readLine(r slog.Record) told {
+	var t told
+	r.Attrs(func(a slog.Attr) bool {
+		switch v := a.Value.Resolve(); a.Key {
+		case "method":
+			t.method = v.String()
+		case "path":
+			t.path = v.String()
+		case "outcome":
+			t.outcome = v.String()
+		case "stop":
+			t.stop = v.String()
+		case "attempts":
+			t.attempts = readAttempts(v)
+		}
+		return true
+	})
+	return t
+}
+
+func readAttempts(v slog.Value) []attempt {
+	var all []attempt
+	if v.Kind() != slog.KindGroup {
+		return nil
+	}
+	for _, one := range v.Group() {
+		var a attempt
+		for _, field := range one.Value.Resolve().Group() {
+			switch field.Key {
+			case "result":
+				a.result = field.Value.String()
+			case "wait":
+				a.wait = max(field.Value.Duration(), time.Nanosecond)
+			}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// paint colours text, on a terminal that wants it.
+type paint struct{ on bool }
+
+// newPaint looks at where the text goes. NO_COLOR: see no-color.org.
+func newPaint(out io.Writer) paint {
+	f, ok := out.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return paint{}
+	}
+	info, err := f.Stat()
+	return paint{err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+func (p paint) good(text string) string { return p.in("32", text) }
+func (p paint) fair(text string) string { return p.in("33", text) }
+func (p paint) bad(text string) string  { return p.in("31", text) }
+func (p paint) dim(text string) string  { return p.in("2", text) }
+
+func (p paint) in(code, text string) string {
+	if !p.on {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
