@@ -11,7 +11,7 @@ import (
 func TestAttempts(t *testing.T) {
 	for status, result := range map[int]string{
 		100: "1xx", 199: "1xx", 200: "2xx", 299: "2xx", 304: "3xx", 404: "4xx", 499: "4xx", 500: "5xx", 599: "5xx",
-		-100: "other", 0: "other", 99: "other", 600: "other", 999: "other",
+		-100: "1xx", 0: "1xx", 99: "1xx", 600: "5xx", 999: "5xx",
 	} {
 		m, registry := open(t)
 		m.Upstream("u", []string{"r"}).Route("r").AttemptStatus(status)

@@ -51,11 +51,8 @@ func (r *Route) Request(outcome Outcome) { r.requests[outcome].Inc() }
 
 // AttemptStatus counts an attempt that was answered with status.
 func (r *Route) AttemptStatus(status int) {
-	if i := uint(status)/100 - 1; i < uint(len(r.statuses)) {
-		r.statuses[i].Inc()
-		return
-	}
-	r.attempt(other)
+	last := len(r.statuses) - 1
+	r.statuses[min(max(status/100-1, 0), last)].Inc() // over 599 is as good as 5xx (RFC 9110 15)
 }
 
 // AttemptClass counts an attempt that ended with a failure class, or

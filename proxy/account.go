@@ -19,7 +19,7 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	if r.outcome.Class != policy.ClassNone {
 		result = r.outcome.Class.String()
 		x.count.AttemptClass(result)
-	} else {
+	} else if !x.connect { // an open tunnel is no answer
 		x.count.AttemptStatus(r.outcome.Status)
 	}
 	x.log.attempt(x, r.outcome.Status, result, took, d)
@@ -37,11 +37,15 @@ func (x *exchange) noteCancelled() {
 
 // account counts the request and writes its line into the access log.
 func (x *exchange) account(r result, d policy.Decision) {
-	x.up.metrics.RequestSeconds.Observe(time.Since(x.began).Seconds())
+	if !x.connect {
+		x.up.metrics.RequestSeconds.Observe(time.Since(x.began).Seconds())
+	}
 	if r.cancelled {
 		x.noteCancelled()
 	}
-	x.count.Request(x.outcome(d))
+	if !x.connect { // mulligan_tunnels_total counts those
+		x.count.Request(x.outcome(d))
+	}
 	if d.Verdict == policy.Retryable {
 		x.count.Denied(d.Stop.String())
 	}

@@ -204,11 +204,17 @@ func (x *exchange) answered() result {
 	o := policy.Outcome{Status: x.resp.Status}
 	var f fault
 	if x.broken {
+		// None of it has gone to the client: it is no response that could be given.
 		o.Class = policy.Truncated
 		f = wireFault(&h1.Error{Kind: h1.Broken})
+		f.received = o.Status
 	}
 	if x.route.Retry.Heeds(o.Status) {
 		o.ReadHeader(x.respField, x.keyed(), time.Now())
+	}
+	if x.broken {
+		x.body.stopPump(x.uc)
+		x.dropConn()
 	}
 	return result{outcome: o, fault: f}
 }
@@ -216,7 +222,8 @@ func (x *exchange) answered() result {
 func (x *exchange) respField(name string) string { return string(x.resp.Header.Get(name)) }
 
 // hold keeps a small response back until it is whole, so that one that breaks
-// off can still be retried. over is true where the attempt ended meanwhile.
+// off is a failed attempt and not half an answer. over is true where the attempt
+// ended meanwhile.
 func (x *exchange) hold() (r result, over bool) {
 	x.whole, x.broken, x.heldWhole = false, false, nil
 	resp := x.resp
@@ -227,11 +234,11 @@ func (x *exchange) hold() (r result, over bool) {
 		x.heldWhole, x.whole = p, true
 		return result{}, false
 	}
-	if resp.Framing != h1.Length || resp.ContentLength > x.route.Buffer.Response || !x.mayRetry() ||
-		!x.s.buffered.take(resp.ContentLength) {
+	if resp.Framing != h1.Length || resp.ContentLength > x.route.Buffer.Response || !x.s.buffered.take(resp.ContentLength) {
 		return result{}, false
 	}
 	x.charged += resp.ContentLength
+	x.armHold()
 	for {
 		p, err := x.uc.NextBody()
 		switch {
@@ -254,6 +261,15 @@ func (x *exchange) hold() (r result, over bool) {
 		}
 		x.broken = true
 		return result{}, false
+	}
+}
+
+// armHold bounds a hold by timeout.attempt where nothing else does: where no
+// retry could follow, a slow body is passed on after that.
+func (x *exchange) armHold() {
+	w := &x.c.watch
+	if d := x.route.Timeout.Attempt; d > 0 && w.attemptAt.Load() == 0 {
+		w.start(&w.attemptAt, x.s.now(), int64(d))
 	}
 }
 

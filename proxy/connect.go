@@ -26,14 +26,16 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 	}
 	matched, named := x.snap.table.Lookup(string(host), port)
 	up := x.snap.upstreams[matched]
+	x.connect = true
 	if up == x.snap.fallback && x.snap.settings.DenyUnmatched {
 		x.denyUnmatched(up, string(host), port)
+		up.metrics.TunnelOpened(policy.Denied.String())
 		return
 	}
 	x.to = target{host: string(host), port: port, named: named}
 	x.aim(up, nil)
 	x.auth = up.state.authority(authorityKey{host: foldHost(x.to.host), port: port, named: named, tunnel: true}, time.Now())
-	x.connect = true
+	x.lastClass = ""
 	x.enter()
 	if x.tunnel != nil {
 		c.openTunnel()

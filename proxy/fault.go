@@ -20,6 +20,8 @@ type fault struct {
 	kind   string // the RFC 9209 error type
 	status int
 	detail string // for people; no request data
+	// received is the status of a response that broke off; 0 = none.
+	received int
 }
 
 // faultOf classifies an error by its type and by where it was born. Errors of
@@ -34,9 +36,9 @@ func faultOf(err error) fault {
 		return wireFault(wire)
 	}
 	if isTimeout(err) {
-		return fault{policy.ConnectFailure, "connection_timeout", 504, "timed out while connecting"}
+		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out while connecting"}
 	}
-	return fault{policy.ConnectFailure, "destination_unavailable", 502, "no connection"}
+	return fault{class: policy.ConnectFailure, kind: "destination_unavailable", status: 502, detail: "no connection"}
 }
 
 func isTimeout(err error) bool {
@@ -48,66 +50,66 @@ func isTimeout(err error) bool {
 func dialFault(e *dialError) fault {
 	var denied *deniedError
 	if errors.As(e.err, &denied) {
-		return fault{policy.Denied, "http_request_denied", 403, denied.Error()}
+		return fault{class: policy.Denied, kind: "http_request_denied", status: 403, detail: denied.Error()}
 	}
 	var dns *net.DNSError
 	if errors.As(e.err, &dns) {
 		switch {
 		case dns.IsNotFound:
-			return fault{policy.DNSNotFound, "dns_error", 502, "the name does not exist"}
+			return fault{class: policy.DNSNotFound, kind: "dns_error", status: 502, detail: "the name does not exist"}
 		case dns.IsTimeout:
-			return fault{policy.ConnectFailure, "dns_timeout", 504, "name resolution timed out"}
+			return fault{class: policy.ConnectFailure, kind: "dns_timeout", status: 504, detail: "name resolution timed out"}
 		}
-		return fault{policy.ConnectFailure, "dns_error", 502, "name resolution failed for now"}
+		return fault{class: policy.ConnectFailure, kind: "dns_error", status: 502, detail: "name resolution failed for now"}
 	}
 	if e.step == stepTLS {
 		return tlsFault(e.err)
 	}
 	var refused *errParentRefused
 	if errors.As(e.err, &refused) {
-		return fault{policy.ConnectFailure, "destination_unavailable", 502, refused.Error()}
+		return fault{class: policy.ConnectFailure, kind: "destination_unavailable", status: 502, detail: refused.Error()}
 	}
 	switch {
 	case isTimeout(e.err):
-		return fault{policy.ConnectFailure, "connection_timeout", 504, "timed out while connecting"}
+		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out while connecting"}
 	case errors.Is(e.err, syscall.ECONNREFUSED):
-		return fault{policy.ConnectFailure, "connection_refused", 502, "connection refused"}
+		return fault{class: policy.ConnectFailure, kind: "connection_refused", status: 502, detail: "connection refused"}
 	case errors.Is(e.err, syscall.ENETUNREACH), errors.Is(e.err, syscall.EHOSTUNREACH):
-		return fault{policy.ConnectFailure, "destination_ip_unroutable", 502, "unreachable"}
+		return fault{class: policy.ConnectFailure, kind: "destination_ip_unroutable", status: 502, detail: "unreachable"}
 	}
-	return fault{policy.ConnectFailure, "connection_terminated", 502, "the connection broke off while it was made"}
+	return fault{class: policy.ConnectFailure, kind: "connection_terminated", status: 502, detail: "the connection broke off while it was made"}
 }
 
 func tlsFault(err error) fault {
 	if isTimeout(err) {
-		return fault{policy.ConnectFailure, "connection_timeout", 504, "timed out in the TLS handshake"}
+		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out in the TLS handshake"}
 	}
 	if brokeOff(err) {
-		return fault{policy.ConnectFailure, "connection_terminated", 502, "the connection broke off in the TLS handshake"}
+		return fault{class: policy.ConnectFailure, kind: "connection_terminated", status: 502, detail: "the connection broke off in the TLS handshake"}
 	}
 	var verify *tls.CertificateVerificationError
 	var invalid x509.CertificateInvalidError
 	var name x509.HostnameError
 	var authority x509.UnknownAuthorityError
 	if errors.As(err, &verify) || errors.As(err, &invalid) || errors.As(err, &name) || errors.As(err, &authority) {
-		return fault{policy.TLSFailure, "tls_certificate_error", 502, "certificate: " + err.Error()}
+		return fault{class: policy.TLSFailure, kind: "tls_certificate_error", status: 502, detail: "certificate: " + err.Error()}
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
-		return fault{policy.TLSFailure, "tls_alert_received", 502, "TLS alert: " + op.Err.Error()}
+		return fault{class: policy.TLSFailure, kind: "tls_alert_received", status: 502, detail: "TLS alert: " + op.Err.Error()}
 	}
-	return fault{policy.TLSFailure, "tls_protocol_error", 502, "TLS handshake: " + err.Error()}
+	return fault{class: policy.TLSFailure, kind: "tls_protocol_error", status: 502, detail: "TLS handshake: " + err.Error()}
 }
 
 func wireFault(e *h1.Error) fault {
 	switch e.Kind {
 	case h1.Malformed, h1.HeadTooLarge:
-		return fault{policy.ProtocolError, "http_protocol_error", 502, "malformed response: " + e.Error()}
+		return fault{class: policy.ProtocolError, kind: "http_protocol_error", status: 502, detail: "malformed response: " + e.Error()}
 	case h1.Broken:
-		return fault{policy.Truncated, "http_response_incomplete", 502, "the response broke off"}
+		return fault{class: policy.Truncated, kind: "http_response_incomplete", status: 502, detail: "the response broke off"}
 	}
-	return fault{policy.ConnectionReset, "connection_terminated", 502, "the connection ended before a response header"}
+	return fault{class: policy.ConnectionReset, kind: "connection_terminated", status: 502, detail: "the connection ended before a response header"}
 }
 
 // timeoutFault is an attempt or a window that passed without a response.
-var timeoutFault = fault{policy.Timeout, "http_response_timeout", 504, "no response in time"}
+var timeoutFault = fault{class: policy.Timeout, kind: "http_response_timeout", status: 504, detail: "no response in time"}

@@ -18,6 +18,7 @@ type reply struct {
 	detail   string
 	attempts int
 	stop     policy.Stop // zero: permanent
+	received int         // the status of a response that broke off; 0 = none
 	field    [2]string   // one more header field, where its name is not ""
 }
 
@@ -42,7 +43,7 @@ func (x *exchange) replyFault(f fault, d policy.Decision) {
 		x.c.closing, x.c.linger = true, true
 	}
 	x.log.status = f.status
-	x.c.replyError(reply{status: f.status, kind: f.kind, detail: detail, attempts: attempts, stop: d.Stop})
+	x.c.replyError(reply{status: f.status, kind: f.kind, detail: detail, attempts: attempts, stop: d.Stop, received: f.received})
 }
 
 // replyError sends a reply. The connection goes on only where the request was
@@ -67,7 +68,7 @@ func (c *clientConn) replyError(r reply) {
 	if r.field[0] != "" {
 		sc.FieldString(r.field[0], r.field[1])
 	}
-	sc.FieldString("Proxy-Status", proxyStatus(r.attempts, r.stop, 0, r.kind))
+	sc.FieldString("Proxy-Status", proxyStatus(r.attempts, r.stop, r.received, r.kind))
 	req := c.x.req
 	if req == nil || !req.KeepAlive || c.s.draining() {
 		c.closing = true

@@ -72,8 +72,8 @@ func settledCounts(ctx context.Context, admin string, f *flaky) (counts, error) 
 	}
 }
 
-// verify compares what the upstream, the clients and /metrics have counted, and
-// sees whether everything worked that the demo is there to show.
+// verify compares what the upstream, the clients and /metrics have counted
+// (where an answer that broke off under way counts by its status), and sees whether everything worked that the demo is there to show.
 func (d *demo) verify(c comparison, seen counts, with []result) error {
 	for _, pair := range []struct {
 		what         string
@@ -82,10 +82,10 @@ func (d *demo) verify(c comparison, seen counts, with []result) error {
 		{"attempts: the upstream and mulligan_attempts_total", c.with.seen, seen.of("mulligan_attempts_total")},
 		{"retries: the upstream and mulligan_retries_total", c.with.seen - c.with.requests, seen.of("mulligan_retries_total")},
 		{"requests: the clients and mulligan_requests_total", c.with.requests, seen.of("mulligan_requests_total")},
-		{"succeeded at once: the clients and outcome=success", c.with.atOnce, seen.outcome("success")},
-		{"saved: the clients and outcome=success_after_retry", c.with.saved, seen.outcome("success_after_retry")},
+		{"succeeded at once: the clients and outcome=success", c.with.atOnce + c.with.begunAtOnce, seen.outcome("success")},
+		{"saved: the clients and outcome=success_after_retry", c.with.saved + c.with.begunLater, seen.outcome("success_after_retry")},
 		{"refused: the clients and outcome=permanent", c.with.permanent, seen.outcome("permanent")},
-		{"failed: the clients and outcome=failed", c.with.failed, seen.outcome("failed") + seen.outcome("client_gone")},
+		{"failed: the clients and outcome=failed", c.with.failed - c.with.begunAtOnce - c.with.begunLater, seen.outcome("failed") + seen.outcome("client_gone")},
 		{"requests without mulligan: the clients and the upstream", c.without.requests, c.without.seen},
 	} {
 		if pair.ours != pair.theirs {

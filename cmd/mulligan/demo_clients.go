@@ -47,13 +47,21 @@ func newCalls(n int, seed uint64) []call {
 
 // result is what a client saw.
 type result struct {
-	status   int // 0: no answer, or one that broke off
-	attempts int // by Proxy-Status; 1 where it says nothing
+	status   int  // 0: no answer
+	broke    bool // the answer's body broke off
+	attempts int  // by Proxy-Status; 1 where it says nothing
 	stop     string
 	took     time.Duration
 }
 
-func (r result) good() bool { return r.status >= 200 && r.status < 400 }
+func (r result) good() bool { return r.status >= 200 && r.status < 400 && !r.broke }
+
+// begun reports whether a good answer broke off when some of it had gone to the
+// client already: nobody can take that back, so for mulligan the request ended
+// with the status that it had.
+func (r result) begun() bool {
+	return r.broke && r.status < 400 && (r.stop == "" || r.stop == "success")
+}
 
 // clients make calls, so many at once, as numbers of calls come in.
 type clients struct {
@@ -121,9 +129,9 @@ func (c call) answer(ctx context.Context, client *http.Client, base string) resu
 	}
 	defer response.Body.Close()
 	r.readStatus(response.Header.Get("Proxy-Status"))
-	if _, err := io.Copy(io.Discard, response.Body); err == nil {
-		r.status = response.StatusCode
-	}
+	r.status = response.StatusCode
+	_, err = io.Copy(io.Discard, response.Body)
+	r.broke = err != nil
 	return r
 }
 

@@ -15,6 +15,8 @@ type tally struct {
 	failed      int
 	notRepeated int // of those: requests that may not be sent twice
 	noBudget    int // of those: failed while the budget was empty
+	begunAtOnce int // of those: a good answer, to the first attempt, that broke off under way
+	begunLater  int // the same to a later one
 	permanent   int // refused for what they are: 422
 	beside      int // requests that were not made in the outage
 	goodBeside  int // of those: succeeded
@@ -50,13 +52,17 @@ func (t *tally) add(r result) {
 		t.saved++
 	case r.good():
 		t.atOnce++
-	case r.status == http.StatusUnprocessableEntity:
+	case r.status == http.StatusUnprocessableEntity && !r.broke:
 		t.permanent++
 	default:
 		t.failed++
 	}
 	switch {
 	case r.good():
+	case r.begun() && r.attempts > 1:
+		t.begunLater++
+	case r.begun():
+		t.begunAtOnce++
 	case r.stop == "not_idempotent":
 		t.notRepeated++
 	case r.stop == "budget":
@@ -94,6 +100,7 @@ func (s *story) table(c comparison) {
 	number("  failed", func(t tally) int { return t.failed })
 	ours("    of these POSTs that must not be repeated", c.with.notRepeated)
 	ours("    of these while the budget was empty", c.with.noBudget)
+	number("    of these answers that broke off under way", func(t tally) int { return t.begunAtOnce + t.begunLater })
 	row("success rate", func(t tally) string { return percent(t.good(), t.requests) })
 	row("success rate, outage aside", func(t tally) string { return percent(t.goodBeside, t.beside) })
 	ours("retries sent", c.with.seen-c.with.requests)

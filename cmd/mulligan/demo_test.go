@@ -132,3 +132,25 @@ func TestReadStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestTally: every result is of one kind, and what broke off under way is told
+// from what mulligan knew to have failed.
+func TestTally(t *testing.T) {
+	f := &flaky{}
+	got := newTally([]result{
+		{status: 200, attempts: 1},
+		{status: 200, attempts: 2, stop: "success"},
+		{status: 422, attempts: 1, stop: "permanent"},
+		{status: 504, attempts: 1, stop: "not_idempotent"},
+		{status: 503, attempts: 2, stop: "budget"},
+		{status: 200, attempts: 1, broke: true},
+		{status: 200, attempts: 4, stop: "success", broke: true},
+		{status: 200, attempts: 4, stop: "max_attempts", broke: true},
+		{},
+	}, f)
+	want := tally{requests: 9, atOnce: 1, saved: 1, permanent: 1, failed: 6, notRepeated: 1, noBudget: 1,
+		begunAtOnce: 1, begunLater: 1, beside: got.beside, goodBeside: got.goodBeside}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

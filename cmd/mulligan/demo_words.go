@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -34,9 +35,13 @@ var (
 		"not_idempotent": "a POST without Idempotency-Key: the upstream may have acted on it, so it is not sent twice",
 		"max_attempts":   "max_attempts is 4: the client gets the upstream's last answer",
 		"budget":         "a retry costs a token, and there is none: an upstream that is down gets first attempts only",
+		brokeOff:         "the answer broke off when some of it was with the client already: that cannot be taken back",
 		"window":         "timeout.total, 2 s, leaves no room for another attempt",
 	}
 )
+
+// brokeOff stands for the stop of a request whose answer broke off under way.
+const brokeOff = "broke_off"
 
 // news returns what of the request has not been explained yet.
 func (s *story) news(t told) []string {
@@ -86,6 +91,7 @@ func (l listener) WithGroup(string) slog.Handler { return l }
 // readLine reads a line of the access log.
 func readLine(r slog.Record) told {
 	var t told
+	broke := false
 	r.Attrs(func(a slog.Attr) bool {
 		switch v := a.Value.Resolve(); a.Key {
 		case "method":
@@ -98,9 +104,14 @@ func readLine(r slog.Record) told {
 			t.stop = v.String()
 		case "attempts":
 			t.attempts = readAttempts(v)
+		case "broke_off":
+			broke = v.Bool()
 		}
 		return true
 	})
+	if broke && strings.HasPrefix(t.outcome, "success") {
+		t.outcome, t.stop = "failed", brokeOff
+	}
 	return t
 }
 

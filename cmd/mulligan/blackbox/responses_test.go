@@ -140,7 +140,8 @@ func TestResponseBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	u := serve(t, func(p *peer) {
 		p.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
-		p.ended()
+		p.request()
+		p.request()
 	})
 	p := start(t, "")
 	r := p.get(u.url("/"))
