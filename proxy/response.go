@@ -84,11 +84,23 @@ func (x *exchange) closes() bool {
 	return !x.req.KeepAlive || x.s.draining() || !x.body.done.Load()
 }
 
+// smallBody is the length up to which the writer copies a piece.
+const smallBody = 4 << 10
+
 // deliverBody moves the body to the client; false where either side broke off.
 // A body that broke off is never made to look whole.
 func (x *exchange) deliverBody(framing h1.Framing) bool {
 	sc := x.c.sc
 	if x.whole && x.held.size == 0 {
+		if len(x.heldWhole) <= smallBody && len(x.resp.Trailer) == 0 && x.body.pump == nil {
+			// The body is copied behind the head, so that the upstream's connection is
+			// back in the pool before the client can have its answer and ask again.
+			if !x.toClient(sc.Body(x.heldWhole)) {
+				return false
+			}
+			x.release()
+			return x.toClient(sc.Finish(nil))
+		}
 		return x.toClient(sc.FinishWith(x.heldWhole, x.resp.Trailer))
 	}
 	for i := 0; ; i++ {
