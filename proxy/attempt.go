@@ -96,7 +96,7 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 	method := x.req.Method
 	var resp *h1.Response
 	var err error
-	if x.body.done.Load() && x.body.kept.size == 0 && (x.body.none || x.body.whole != nil) {
+	if x.body.none || x.body.here {
 		x.body.sent.Store(true)
 		x.armAttempt()
 		resp, err = x.uc.FinishAndReadResponse(x.body.whole, nil, method)

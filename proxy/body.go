@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"mulligan/metrics"
 	"mulligan/policy"
@@ -16,7 +17,8 @@ import (
 type requestBody struct {
 	x      *exchange
 	none   bool
-	whole  []byte // all of it, where it lay in the client connection's buffer
+	here   bool   // all of it lay in the client connection's buffer:
+	whole  []byte // this
 	oneWay bool   // whole, but past buffer.request: it can be sent once
 	booked int64  // bytes of whole that the ledger has
 	kept   blocks
@@ -30,7 +32,7 @@ type requestBody struct {
 // begin looks at what the request brings. Nothing is read yet.
 func (b *requestBody) begin(x *exchange) {
 	b.x = x
-	b.none, b.whole, b.oneWay = false, nil, false
+	b.none, b.here, b.whole, b.oneWay = false, false, nil, false
 	b.sent.Store(false)
 	limit := x.route.Buffer.Request
 	if x.req.Framing == h1.NoBody {
@@ -39,7 +41,7 @@ func (b *requestBody) begin(x *exchange) {
 		return
 	}
 	if p, ok := x.c.sc.BufferedBody(); ok {
-		b.whole = p
+		b.here, b.whole = true, p
 		b.oneWay = int64(len(p)) > limit
 		b.done.Store(true)
 		if b.oneWay && x.session.MayRetry(true) {
@@ -65,7 +67,7 @@ func (b *requestBody) replayable() bool {
 		return true
 	case b.x.route.Retry.Mode != policy.ModeOn:
 		return b.x.req.ContentLength <= b.x.route.Buffer.Request
-	case b.whole != nil:
+	case b.here:
 		return !b.oneWay
 	}
 	return b.keeping.Load()
@@ -83,15 +85,18 @@ func (b *requestBody) startPump(uc *h1.ClientConn) {
 	}()
 }
 
+// pumpGrace is how long a pump that has all of the body is waited for: mostly it
+// has sent it, and the answer was only faster than its last step. Interrupted,
+// it would cost the connection.
+const pumpGrace = tick
+
 // stopPump makes the pump stop where it is and waits for it. What was read
 // stays kept; the rest stays with the client.
 func (b *requestBody) stopPump(uc *h1.ClientConn) {
 	if b.pump == nil {
 		return
 	}
-	select {
-	case <-b.pump:
-	default:
+	if !b.pumpEnded() {
 		uc.InterruptWrite()
 		b.x.c.sc.InterruptRead()
 		<-b.pump
@@ -99,6 +104,25 @@ func (b *requestBody) stopPump(uc *h1.ClientConn) {
 	}
 	b.pump = nil
 	b.x.resumeWindow() // where the pump did not come to it
+}
+
+func (b *requestBody) pumpEnded() bool {
+	select {
+	case <-b.pump:
+		return true
+	default:
+	}
+	if !b.done.Load() {
+		return false
+	}
+	grace := time.NewTimer(pumpGrace)
+	defer grace.Stop()
+	select {
+	case <-b.pump:
+		return true
+	case <-grace.C:
+		return false
+	}
 }
 
 // copy sends what is kept, then what still arrives.

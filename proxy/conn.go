@@ -29,6 +29,9 @@ type clientConn struct {
 	reset   bool          // close by a reset
 }
 
+// maxFields is more fields than a head of 64 KiB can have: the bytes alone bound it.
+const maxFields = 64 << 10 / len("a:\r\n")
+
 // lastAuthority is where the connection's last request went: the next one
 // mostly goes there too, and finds everything without a lock.
 type lastAuthority struct {
@@ -43,7 +46,7 @@ type lastAuthority struct {
 }
 
 func (s *Server) newClientConn(nc net.Conn, listen string) *clientConn {
-	c := &clientConn{s: s, sc: h1.NewServerConn(nc, h1.Limits{}), listen: listen}
+	c := &clientConn{s: s, sc: h1.NewServerConn(nc, h1.Limits{Fields: maxFields}), listen: listen}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.remote = a.AddrPort().Addr().WithZone("").Unmap()
 	}

@@ -163,3 +163,16 @@ func interfaceAddrs() []netip.Addr {
 	}
 	return all
 }
+
+// port reports whether any own listener has the port.
+func (o *ownListeners) port(port uint16) bool {
+	if o.wildcard[port] {
+		return true
+	}
+	for own := range o.exact {
+		if own.Port() == port {
+			return true
+		}
+	}
+	return false
+}

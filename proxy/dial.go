@@ -99,11 +99,8 @@ func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn
 		}
 		return conn, nil
 	}
-	// Only a literal address can be judged here: names are the parent's to resolve.
-	if ip, err := netip.ParseAddr(p.host); err == nil {
-		if err := snap.guard.judge(netip.AddrPortFrom(ip, uint16(p.port)), p.exempt); err != nil {
-			return nil, &dialError{stepConnect, err}
-		}
+	if err := judgeBehindParent(ctx, snap.guard, p); err != nil {
+		return nil, &dialError{stepConnect, err}
 	}
 	conn, err := s.dialJudged(ctx, snap.guard, parentAddr(parent), true)
 	if err != nil {
@@ -117,6 +114,28 @@ func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn
 		return nil, &dialError{stepParent, err}
 	}
 	return conn, nil
+}
+
+// judgeBehindParent judges what can be judged of a destination that the parent
+// proxy will dial: a literal address. Names are the parent's to resolve, unless
+// the port is one of our own listeners': a parent on this host would come back.
+func judgeBehindParent(ctx context.Context, g *guard, p *peer) error {
+	if ip, err := netip.ParseAddr(p.host); err == nil {
+		return g.judge(netip.AddrPortFrom(ip, uint16(p.port)), p.exempt)
+	}
+	if !g.own.port(uint16(p.port)) {
+		return nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.host)
+	if err != nil {
+		return nil // then it is none of our names
+	}
+	for _, ip := range ips {
+		if err := g.judge(netip.AddrPortFrom(ip, uint16(p.port)), true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dialJudged dials, and lets the guard see the address after name resolution.

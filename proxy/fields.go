@@ -127,38 +127,31 @@ func namesFields(value []byte) bool {
 	return false
 }
 
-// responseNamesFields is namesFields for all Connection fields of a header.
-func responseNamesFields(h h1.Header) bool {
+// nominated returns the names, in lower case, that the Connection fields of a
+// header give to fields that end here too; nil for none. It is a set because
+// both the options and the fields are as many as the peer likes.
+func nominated(h h1.Header) map[string]bool {
+	var names map[string]bool
 	for i := range h {
-		if h[i].Known() == h1.NameConnection && namesFields(h[i].Value) {
-			return true
+		if h[i].Known() != h1.NameConnection || !namesFields(h[i].Value) {
+			continue
+		}
+		if names == nil {
+			names = map[string]bool{}
+		}
+		for option := range bytes.SplitSeq(h[i].Value, []byte(",")) {
+			names[string(bytes.ToLower(bytes.Trim(option, " \t")))] = true
 		}
 	}
-	return false
+	return names
 }
 
-// namedByConnection reports whether a Connection field names the field, so that it ends
-// here too. Host and framing are never taken away like that: a message without
-// them would mean something else.
-func namedByConnection(h h1.Header, f *h1.Field) bool {
+// endsHere reports whether a nominated field ends here. Host and framing are
+// never taken away like that: a message without them would mean something else.
+func endsHere(names map[string]bool, f *h1.Field) bool {
 	switch f.Known() {
 	case h1.NameHost, h1.NameContentLength, h1.NameTransferEncoding, h1.NameVia:
 		return false
 	}
-	for i := range h {
-		if h[i].Known() == h1.NameConnection && hasOption(h[i].Value, f.Name) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasOption reports whether a comma list has the name, ignoring case.
-func hasOption(list, name []byte) bool {
-	for part := range bytes.SplitSeq(list, []byte(",")) {
-		if bytes.EqualFold(bytes.Trim(part, " \t"), name) {
-			return true
-		}
-	}
-	return false
+	return names != nil && names[string(bytes.ToLower(f.Name))]
 }

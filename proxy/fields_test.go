@@ -42,10 +42,10 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestNamedByConnection(t *testing.T) {
+func TestNominated(t *testing.T) {
 	h := header("Connection", "X-Own, host , content-length", "X-OWN", "1", "Host", "a", "Content-Length", "0", "X-Other", "2")
 	for i, want := range []bool{false, true, false, false, false} {
-		if got := namedByConnection(h, &h[i]); got != want {
+		if got := endsHere(nominated(h), &h[i]); got != want {
 			t.Errorf("%s: %v", h[i].Name, got)
 		}
 	}

@@ -16,6 +16,10 @@ func (x *exchange) writeHead() {
 		w.RequestLine(req.Method, x.to.path)
 	}
 	host, length := false, false
+	var names map[string]bool
+	if x.seen.options {
+		names = nominated(req.Header)
+	}
 	for i := range req.Header {
 		f := &req.Header[i]
 		switch k := f.Known(); k {
@@ -45,7 +49,7 @@ func (x *exchange) writeHead() {
 				continue
 			}
 		}
-		if x.seen.options && namedByConnection(req.Header, f) {
+		if names != nil && endsHere(names, f) {
 			continue
 		}
 		w.Forward(f)
@@ -84,7 +88,7 @@ func (x *exchange) upgrades() bool {
 func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing bool, status string) {
 	w, resp := x.c.sc, x.resp
 	w.StatusLine(1, resp.Status, resp.Reason)
-	options := responseNamesFields(resp.Header)
+	names := nominated(resp.Header)
 	lengthSeen := false
 	for i := range resp.Header {
 		f := &resp.Header[i]
@@ -109,7 +113,7 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 				continue
 			}
 		}
-		if options && namedByConnection(resp.Header, f) {
+		if names != nil && endsHere(names, f) {
 			continue
 		}
 		w.Forward(f)

@@ -192,8 +192,17 @@ func (r *reader) bodyError(err error) error {
 	if KindOf(err) == Interrupted {
 		return err // it may go on
 	}
-	r.body.err = ended(err, "body")
+	r.body.err = r.forSide(ended(err, "body"))
 	return r.body.err
+}
+
+// forSide takes the status for a request's client out of what is wrong with a
+// response.
+func (r *reader) forSide(err error) error {
+	if e, ok := err.(*Error); ok && r.lenient {
+		e.Status = 0
+	}
+	return err
 }
 
 // BufferedBody returns the whole body and consumes it, if it has a length and

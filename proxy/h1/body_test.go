@@ -119,7 +119,11 @@ func TestLenientChunks(t *testing.T) {
 	}
 	c := clientOf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\rx\nabc\n0\n\n")
 	c.ReadResponse("GET")
-	wantKind(t, c.Drain(9), Malformed)
+	err := c.Drain(9)
+	wantKind(t, err, Malformed)
+	if err.(*Error).Status != 0 {
+		t.Error("a status for a response:", err)
+	}
 }
 
 func TestBodiesThatBreakOff(t *testing.T) {

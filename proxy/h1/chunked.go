@@ -23,6 +23,7 @@ func (r *reader) settle() error {
 		case trailers:
 			progress, b.err = r.trailers()
 		}
+		b.err = r.forSide(b.err)
 		if !progress {
 			break
 		}

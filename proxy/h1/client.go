@@ -76,7 +76,7 @@ func (c *ClientConn) endMessage() {
 // clear forgets the message and gives its buffers back.
 func (c *ClientConn) clear() {
 	c.Release()
-	c.final, c.upgraded, c.interims = false, false, 0
+	c.final, c.upgraded, c.interims, c.late = false, false, 0, nil
 	c.Writer.reset()
 }
 

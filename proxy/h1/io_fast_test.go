@@ -2,7 +2,10 @@
 
 package h1
 
-import "testing"
+import (
+	"io"
+	"testing"
+)
 
 // A connection that waits holds no buffer.
 func TestIdleHoldsNoBuffer(t *testing.T) {
@@ -23,5 +26,38 @@ func TestIdleHoldsNoBuffer(t *testing.T) {
 	wantKind(t, <-done, Interrupted)
 	if s.in != nil || s.reader.head != nil || s.out != nil || s.io.buf != nil {
 		t.Error("a buffer is held")
+	}
+}
+
+// A long body that pauses holds no more than its head's buffer.
+func TestPausedBodyHoldsOnlyItsHead(t *testing.T) {
+	server, client := loopback(t)
+	c := asked(client, "GET")
+	server.Read(make([]byte, 1000)) // unread bytes would make its close a reset
+	io.WriteString(server, "HTTP/1.1 200 OK\r\n\r\n")
+	if _, err := c.ReadResponse("GET"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		server.Write(make([]byte, 100<<10))
+		for n := 0; n < 100<<10; {
+			p, err := c.NextBody()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(p)
+		}
+		done := make(chan error)
+		go func() { _, err := c.NextBody(); done <- err }()
+		c.InterruptRead()
+		wantKind(t, <-done, Interrupted)
+		c.ClearInterrupt()
+		if c.in != nil && c.in != c.reader.head || c.io.buf != nil {
+			t.Error("a buffer is held")
+		}
+	}
+	server.Close()
+	if _, err := c.NextBody(); err != io.EOF || !c.BodyDone() {
+		t.Error(err)
 	}
 }

@@ -32,6 +32,10 @@ func (r *reader) fill(room int) error {
 		r.late = nil
 		return err
 	}
+	if r.c.io.ok() && r.r == r.w && r.in != r.head {
+		putBuffer(r.in) // a stream that pauses holds no more than its head
+		r.in = nil
+	}
 	if r.in == nil {
 		buf, n, err := r.c.readLazily(room)
 		if err != nil {

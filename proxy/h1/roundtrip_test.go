@@ -111,6 +111,9 @@ func FuzzChunks(f *testing.F) {
 			var err error
 			got.body, err = readAll(&r, size)
 			got.kind, got.whole = KindOf(err), r.BodyDone()
+			if got.kind == HeadTooLarge {
+				got.kind = Malformed // which of two faults is seen first may depend on the pieces
+			}
 			if got.whole {
 				rest, _ := io.ReadAll(&r)
 				got.rest = string(rest)

@@ -125,7 +125,8 @@ func (w *Writer) AppendHead(lines []byte) {
 // the body is framed may have been written; what is missing of them is added,
 // and Connection: close for UntilClose. If they say something else, the message
 // fails and none of it goes out. NoBody adds nothing and lets everything stand:
-// the answer to a HEAD describes a body that it lacks.
+// the answer to a HEAD describes a body that it lacks. It is for those, for 1xx,
+// 204 and 304; any other response without a body has a Length of 0.
 func (w *Writer) EndHead(f Framing, length int64) {
 	if !w.began || w.contradicts(f, length) {
 		w.fail(malformed("head and framing disagree"))
@@ -150,8 +151,8 @@ func (w *Writer) contradicts(f Framing, length int64) bool {
 		return length < 0 || w.codings > 0 || w.lengths > 1 || w.lengths == 1 && w.length != length
 	case Chunked:
 		return w.codings > 1 || w.lengths > 0
-	case UntilClose:
-		return w.codings > 0 || w.lengths > 0
+	case UntilClose: // RFC 9112 section 6.3: a request cannot end with its connection
+		return w.codings > 0 || w.lengths > 0 || w.side == ResetBeforeHeader
 	}
 	return false
 }

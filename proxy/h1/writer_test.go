@@ -145,6 +145,15 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
+// A request cannot end with its connection (RFC 9112 section 6.3).
+func TestRequestUntilClose(t *testing.T) {
+	c := NewClientConn(&script{})
+	c.Start()
+	c.RequestLineString("POST", "/")
+	c.EndHead(UntilClose, -1)
+	wantKind(t, c.Finish(nil), Malformed)
+}
+
 func TestShortBodyIsBroken(t *testing.T) {
 	nc := respond(func(s *ServerConn) {
 		s.StatusLine(1, 200, nil)

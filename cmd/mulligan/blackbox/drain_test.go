@@ -188,7 +188,9 @@ func TestSecondSignal(t *testing.T) {
 func TestLifeInTheLog(t *testing.T) {
 	t.Parallel()
 	p := start(t, "")
-	contains(t, "the log", p.log.String(), p.proxy, p.admin)
+	eventually(t, "the listening line", func() bool {
+		return strings.Contains(p.log.String(), p.proxy) && strings.Contains(p.log.String(), p.admin)
+	})
 	p.signal(syscall.SIGTERM)
 	p.expectExit(0)
 	if text := strings.ToLower(p.log.String()); strings.Contains(text, "level=error") || strings.Contains(text, "level=warn") {

@@ -195,3 +195,32 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	p.wantAttempts(u, clients*each)
 }
+
+// A request with a body leaves its connection as usable as one without.
+func TestBodiesDoNotCostConnections(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ field, body string }{
+		"length 0":   {"Content-Length: 0", ""},
+		"small":      {"Content-Length: 5", "hello"},
+		"chunked":    {"Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"},
+		"two reads":  {"Content-Length: 100000", pattern(100_000)},
+		"unbuffered": {"Content-Length: 1500000", pattern(1_500_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, text(200, "ok"))
+			p := start(t, `log: {access: false}`)
+			c := dial(t, p.proxy)
+			rounds := 100
+			if len(row.body) > 10_000 {
+				rounds = 15
+			}
+			for range rounds {
+				c.send(head("POST", u.url("/"), row.field) + row.body)
+				c.next("POST").expect(t, 200, "")
+			}
+			want(t, "requests", u.count(), rounds)
+			want(t, "connections", u.connections(), 1)
+		})
+	}
+}

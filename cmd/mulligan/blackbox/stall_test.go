@@ -1,0 +1,144 @@
+package blackbox
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// An upstream that stops within the header is as slow as one that never begins.
+func TestHangWithinTheHeader(t *testing.T) {
+	t.Parallel()
+	for name, beginning := range map[string]string{
+		"status line": "HTTP/1.1 20", "fields": "HTTP/1.1 200 OK\r\nX-A: b\r\n", "after a 103": early, "after a 100": "HTTP/1.1 100 Continue\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, func(p *peer, r *request) bool { p.write(beginning); return hang(p, r) }, text(200, "second"))
+			p := start(t, `defaults: {timeout: {attempt: 200ms}, retry: {`+quick+`}}`)
+			r := p.get(u.url("/"))
+			r.expect(t, 200, "attempts=2; stop=success; received-status=200")
+			want(t, "body", r.Body, "second")
+			p.wantMetric(1, "mulligan_attempts_total", "result=timeout")
+		})
+	}
+}
+
+// An upstream that drips its header cannot stretch the attempt.
+func TestDrippingHeader(t *testing.T) {
+	t.Parallel()
+	u := answers(t, func(p *peer, _ *request) bool {
+		for range 60 {
+			linger(50 * time.Millisecond)
+			if _, err := p.Write([]byte("H")); err != nil {
+				return false
+			}
+		}
+		return false
+	}, text(200, "second"))
+	p := start(t, `defaults: {timeout: {attempt: 300ms}, retry: {`+quick+`}}`)
+	r := p.get(u.url("/"))
+	if r.Status != 200 && r.Status != 502 {
+		t.Errorf("status %d", r.Status)
+	}
+}
+
+// The window ends while a response is held: the client is not left waiting.
+func TestWindowEndsWhileHeld(t *testing.T) {
+	t.Parallel()
+	u := answers(t, func(p *peer, r *request) bool {
+		p.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		return hang(p, r)
+	})
+	p := start(t, `defaults: {timeout: {attempt: 0s, total: 400ms, idle: 2s}, retry: {`+quick+`}}`)
+	r := p.get(u.url("/"))
+	if r.Status == 200 && r.Whole {
+		t.Errorf("half a body looks whole: %q", r.Body)
+	}
+	if r.Status != 200 {
+		r.expectProblem(t, 504, "attempts=1; stop=window")
+	}
+}
+
+// An upstream that does not read the upload: given up after timeout.idle, for
+// the client as well.
+func TestUpstreamThatDoesNotReadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"PUT", "POST"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			u := serve(t, func(p *peer) {
+				p.head()
+				linger(patience)
+			})
+			p := start(t, `defaults: {timeout: {idle: 500ms}, buffer: {request: 64KiB}, retry: {`+quick+`}}`)
+			c := dial(t, p.proxy)
+			go c.send(head(method, u.url("/"), "Content-Length: 40000000") + strings.Repeat("x", 40_000_000))
+			begun := time.Now()
+			r := c.final(method)
+			if r.Status != 0 && r.Status != 502 && r.Status != 504 {
+				t.Errorf("status %d", r.Status)
+			}
+			if spent := time.Since(begun); spent > patience-time.Second {
+				t.Errorf("an upload that moves no byte was given up only after %v", spent)
+			}
+			p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+		})
+	}
+}
+
+// A client that leaves while its upload is stuck at the upstream is noticed,
+// though its last bytes are still unread.
+func TestClientGoneWithAStuckUpload(t *testing.T) {
+	t.Parallel()
+	for name, leave := range leavings() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := make(chan bool)
+			gone := make(chan bool, 1)
+			u := serve(t, func(p *peer) {
+				r := p.head()
+				<-release
+				p.body(r)
+				gone <- true
+			})
+			p := start(t, `defaults: {timeout: {idle: 5m}}`)
+			c := dial(t, p.proxy)
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			c.send(head("PUT", u.url("/"), "Content-Length: 60000000") + strings.Repeat("x", 50_000_000)) // until it is stuck
+			leave(c)
+			p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+			p.wantMetric(1, "mulligan_requests_total", "outcome=client_gone")
+			close(release)
+			<-gone
+			want(t, "the upload looked whole", u.request(1).Whole, false)
+		})
+	}
+}
+
+// A client that resets while a response streams to it frees the upstream.
+func TestClientGoneWithAStuckDownload(t *testing.T) {
+	t.Parallel()
+	gone := make(chan bool, 1)
+	u := serve(t, func(p *peer) {
+		if p.request() == nil {
+			return
+		}
+		p.write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+		_, err := p.Write([]byte(strings.Repeat("x", 100_000_000)))
+		gone <- err != nil
+	})
+	p := start(t, "")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/")))
+	want(t, "status", c.head().Status, 200)
+	linger(300 * time.Millisecond) // the pipes fill
+	abort(c.TCPConn)
+	select {
+	case broken := <-gone:
+		want(t, "the upstream's write broke off", broken, true)
+	case <-time.After(patience):
+		t.Error("the upstream is still held")
+	}
+	p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+}
