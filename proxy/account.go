@@ -72,7 +72,8 @@ func (x *exchange) outcome(d policy.Decision) metrics.Outcome {
 // but method, host and path. Query values and header fields never get here.
 type record struct {
 	attempts []attemptRecord
-	status   int
+	status   int // of the last attempt's response, or of our own answer
+	answered int // of our own answer to a client that gave up its body
 	brokeOff bool
 }
 
@@ -114,6 +115,9 @@ func (l record) LogValue() slog.Value {
 
 // write writes the request's line.
 func (l *record) write(x *exchange, d policy.Decision) {
+	if l.answered != 0 {
+		l.status = l.answered
+	}
 	level := slog.LevelInfo
 	if d.Verdict == policy.Retryable {
 		level = slog.LevelWarn

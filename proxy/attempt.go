@@ -71,6 +71,9 @@ func (x *exchange) acquire() (reused bool, err error) {
 		// still knew it: it is made anew, once.
 		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
 		x.auth = x.up.state.authority(x.auth.key, time.Now())
+		if x.c.inside != nil {
+			x.c.inside.auth = x.auth
+		}
 		x.uc, reused, err = x.auth.pool.Get(x.contextFn, maxIdle)
 	}
 	if err != nil {
@@ -99,9 +102,12 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 	if x.body.none || x.body.here {
 		x.body.sent.Store(true)
 		x.armAttempt()
-		resp, err = x.uc.FinishAndReadResponse(x.body.whole, nil, method)
+		x.c.watch.sendLimit.Store(int64(x.route.Timeout.Attempt))
+		x.c.watch.sending.Store(x.uc)
+		resp, err = x.uc.FinishAndReadResponse(x.body.whole, x.req.Trailer, method)
 	} else {
 		// The head goes at once: what follows may take its time.
+		x.c.watch.sending.Store(nil)
 		if ferr := x.uc.Flush(); ferr == nil {
 			x.body.startPump(x.uc)
 		}
@@ -156,9 +162,14 @@ func (x *exchange) interrupted(err error) (result, bool) {
 		}
 	}
 	seen := x.c.watch.seen()
+	stalled := seen&(causeGone|causeIdle|causeBroken) == causeIdle && x.body.pump != nil && !x.body.reading.Load()
 	x.body.stopPump(x.uc)
 	x.dropConn()
 	switch {
+	case stalled:
+		x.c.watch.calm(causeIdle, nil)
+		x.c.sc.ClearInterrupt()
+		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: writeFault}, true
 	case seen&(causeGone|causeIdle|causeBroken) != 0:
 		if x.cut.Retry {
 			x.cut = policy.Decision{}
@@ -193,8 +204,10 @@ func (x *exchange) failed(err error) result {
 // answered is an attempt with a response head: the body is held where a retry
 // could follow and it is small, then policy gets to know what it says.
 func (x *exchange) answered() result {
-	if x.resp.Status == 101 && !x.req.Upgrade {
-		return x.failed(&h1.Error{Kind: h1.Malformed, Reason: "101 to a request without Upgrade"})
+	if x.resp.Status == 101 {
+		if x.body.stopPump(x.uc); !x.upgrades() || !x.body.done.Load() || !x.uc.Finished() {
+			return x.failed(&h1.Error{Kind: h1.Malformed, Reason: "101 to no request to upgrade, or to half of one"})
+		}
 	}
 	if r, over := x.hold(); over {
 		return r

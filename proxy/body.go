@@ -24,7 +24,10 @@ type requestBody struct {
 	kept   blocks
 	pump   chan error // not nil while a pump runs; gets its end
 
-	sent    atomic.Bool // some of it was taken off the client, or sent
+	malformed error // what is wrong with the part that came with the head
+
+	reading atomic.Bool // the pump waits for the client, not for the upstream
+	sent    atomic.Bool // some of it was sent
 	keeping atomic.Bool // all that was taken is kept
 	done    atomic.Bool // the client has sent all of it
 }
@@ -32,7 +35,7 @@ type requestBody struct {
 // begin looks at what the request brings. Nothing is read yet.
 func (b *requestBody) begin(x *exchange) {
 	b.x = x
-	b.none, b.here, b.whole, b.oneWay = false, false, nil, false
+	b.none, b.here, b.whole, b.oneWay, b.malformed = false, false, nil, false, nil
 	b.sent.Store(false)
 	limit := x.route.Buffer.Request
 	if x.req.Framing == h1.NoBody {
@@ -56,6 +59,34 @@ func (b *requestBody) begin(x *exchange) {
 		x.up.metrics.NotReplayable(metrics.RequestLimit)
 	}
 	b.keeping.Store(keep)
+	if x.req.Framing == h1.Chunked {
+		b.takeArrived()
+	}
+}
+
+// takeArrived takes what came of a chunked body together with the head: so that
+// a malformed one reaches no upstream, and a short one is sent in one piece.
+func (b *requestBody) takeArrived() {
+	for {
+		p, err := b.x.c.sc.ArrivedBody()
+		switch {
+		case err == io.EOF:
+			b.done.Store(true)
+		case err != nil:
+			b.malformed = err
+		case len(p) > 0:
+			b.x.s.buffered.used.Add(int64(len(p))) // it is off the connection, and must be somewhere
+			b.kept.add(p)
+			continue
+		}
+		break
+	}
+	if b.kept.size > b.x.route.Buffer.Request && b.keeping.Swap(false) {
+		b.x.up.metrics.NotReplayable(metrics.RequestLimit)
+	}
+	if b.done.Load() && b.kept.size <= blockSize {
+		b.here, b.whole, b.oneWay = true, b.kept.piece(0), !b.keeping.Load()
+	}
 }
 
 // replayable reports whether the body could be sent (again) from its beginning.
@@ -131,14 +162,8 @@ func (b *requestBody) copy(uc *h1.ClientConn) error {
 	if !b.done.Load() && !x.req.ExpectContinue {
 		x.pauseWindow()
 	}
-	for i := 0; ; i++ {
-		p := b.kept.piece(i)
-		if p == nil {
-			break
-		}
-		if err := uc.Body(p); err != nil {
-			return err
-		}
+	if err := b.sendKept(uc); err != nil {
+		return err
 	}
 	for !b.done.Load() {
 		if err := uc.Flush(); err != nil {
@@ -154,10 +179,35 @@ func (b *requestBody) copy(uc *h1.ClientConn) error {
 	return err
 }
 
+// sendKept sends what was taken before; it stays kept where that is wanted.
+func (b *requestBody) sendKept(uc *h1.ClientConn) error {
+	for i := 0; ; i++ {
+		p := b.kept.piece(i)
+		if p == nil {
+			break
+		}
+		b.sent.Store(true)
+		if err := uc.Body(p); err != nil {
+			return err
+		}
+	}
+	if b.kept.size > 0 && !b.keeping.Load() {
+		b.dropKept()
+	}
+	return nil
+}
+
+func (b *requestBody) dropKept() {
+	b.x.s.buffered.giveBack(b.kept.size)
+	b.kept.reset()
+}
+
 // next moves one piece from the client to the upstream.
 func (b *requestBody) next(uc *h1.ClientConn) error {
 	sc := b.x.c.sc
+	b.reading.Store(true)
 	p, err := sc.NextBody()
+	b.reading.Store(false)
 	if err == io.EOF {
 		b.done.Store(true)
 		return nil
@@ -192,8 +242,7 @@ func (b *requestBody) keep(p []byte) {
 		return
 	}
 	b.keeping.Store(false)
-	b.x.s.buffered.giveBack(b.kept.size)
-	b.kept.reset()
+	b.dropKept()
 	b.x.up.metrics.NotReplayable(over)
 }
 
@@ -216,7 +265,7 @@ func (b *requestBody) clientFailed(err error) error {
 // book counts a body that stays in the connection's own buffer during a wait as
 // kept. It takes no memory that was not there: the limit does not refuse it.
 func (b *requestBody) book() {
-	if b.booked == 0 && len(b.whole) > 0 {
+	if b.booked == 0 && len(b.whole) > 0 && b.kept.size == 0 {
 		b.booked = int64(len(b.whole))
 		b.x.s.buffered.used.Add(b.booked)
 	}
@@ -224,8 +273,8 @@ func (b *requestBody) book() {
 
 // end gives the memory back.
 func (b *requestBody) end() {
-	b.x.s.buffered.giveBack(b.kept.size + b.booked)
+	b.x.s.buffered.giveBack(b.booked)
 	b.booked = 0
-	b.kept.reset()
+	b.dropKept()
 	b.whole = nil
 }

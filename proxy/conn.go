@@ -200,7 +200,7 @@ func (x *exchange) end() {
 	x.body.x = x
 	x.body.end()
 	x.connect = false
-	x.tunnel = nil
+	x.tunnel, x.upgraded = nil, nil
 	x.lost = false
 	x.mounted = nil
 	x.byHost = authorityName{}
@@ -223,10 +223,28 @@ func (x *exchange) enter() {
 		return
 	}
 	x.body.begin(x)
+	if x.body.malformed != nil {
+		x.c.refuseBody(x.body.malformed)
+		return
+	}
 	x.c.watch.idleLimit.Store(int64(x.route.Timeout.Idle))
 	x.c.watch.await(true)
 	x.armWindow()
 	x.run()
+}
+
+// refuseBody answers for a body that was seen to be malformed before any
+// upstream got a byte of it.
+func (c *clientConn) refuseBody(err error) {
+	status := 400
+	var wire *h1.Error
+	if errors.As(err, &wire) && wire.Status != 0 {
+		status = wire.Status
+	}
+	c.closing, c.linger = true, true
+	r := reply{status: status, kind: "http_request_error", detail: err.Error()}
+	c.logRefused(r)
+	c.replyError(r)
 }
 
 // refuseHere ends a request that belongs to an upstream without an attempt.

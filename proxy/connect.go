@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"time"
 
 	"mulligan/policy"
@@ -34,7 +33,7 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 	}
 	x.to = target{host: string(host), port: port, named: named}
 	x.aim(up, nil)
-	x.auth = up.state.authority(authorityKey{host: foldHost(x.to.host), port: port, named: named, tunnel: true}, time.Now())
+	x.auth = x.tunnelAuthority(up)
 	x.lastClass = ""
 	x.enter()
 	if x.tunnel != nil {
@@ -42,6 +41,15 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 	} else {
 		up.metrics.TunnelOpened(x.lastClass)
 	}
+}
+
+// tunnelAuthority is the state of the host that a tunnel goes to, past endpoints.
+// Behind a parent proxy its connections are tunnels too, unlike those of
+// requests in absolute-form.
+func (x *exchange) tunnelAuthority(up *upstream) *authority {
+	return up.state.authority(authorityKey{
+		host: foldHost(x.to.host), port: x.to.port, named: x.to.named, tunnel: x.snap.settings.ParentProxy != nil,
+	}, time.Now())
 }
 
 // dialTunnel is an attempt of a CONNECT.
@@ -56,9 +64,12 @@ func (x *exchange) dialTunnel() result {
 
 // insideTunnel is where requests go that a client speaks plainly in a tunnel.
 type insideTunnel struct {
-	host      string
-	port      int
-	authority []byte
+	host  string
+	port  int
+	snap  *snapshot // the configuration that the rest was found under
+	up    *upstream
+	auth  *authority
+	named bool
 }
 
 // openTunnel tells the client that it is connected, and serves the tunnel.
@@ -77,7 +88,7 @@ func (c *clientConn) openTunnel() {
 		c.closing = true
 		return
 	}
-	inside := &insideTunnel{x.to.host, x.to.port, bytes.Clone(x.req.Target)}
+	inside := &insideTunnel{x.to.host, x.to.port, x.snap, x.up, x.auth, x.to.named}
 	idle := x.route.Timeout.TunnelIdle
 	x.up.metrics.TunnelsOpen.Inc()
 	defer x.up.metrics.TunnelsOpen.Dec()
@@ -122,15 +133,16 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		}
 		authority, path = a, slashed(p, req.Method)
 	}
-	if !x.lookup(false, c.inside.authority) {
-		return
+	in := c.inside
+	if in.snap != x.snap {
+		matched, named := x.snap.table.Lookup(in.host, in.port)
+		in.snap, in.up, in.named, in.auth = x.snap, x.snap.upstreams[matched], named, nil
 	}
-	last := &c.last
-	x.to = target{host: last.host, port: last.port, path: path, authority: authority, named: last.named}
-	x.aim(last.up, withoutQuery(path))
-	if last.auth == nil {
-		last.auth = last.up.state.authority(authorityKey{host: foldHost(last.host), port: last.port, named: last.named, tunnel: true}, time.Now())
+	x.to = target{host: in.host, port: in.port, path: path, authority: authority, named: in.named}
+	x.aim(in.up, withoutQuery(path))
+	if in.auth == nil {
+		in.auth = x.tunnelAuthority(in.up)
 	}
-	x.auth = last.auth
+	x.auth = in.auth
 	x.enter()
 }

@@ -50,13 +50,14 @@ type exchange struct {
 	tunnel    *h1.ClientConn // the connection that a CONNECT got
 	contextFn func() context.Context
 
-	couldRetry bool          // body aside, a retry could follow the attempt under way
-	continued  bool          // the client was told 100
-	entered    bool          // counted as in flight
-	lost       bool          // the client could not be written to
-	mounted    []byte        // the mount path that was stripped
-	byHost     authorityName // the Host by which an origin-form request named its upstream
-	charged    int64         // bytes booked for what is held
+	upgraded   *h1.ClientConn // joined to the client once the request is accounted for
+	couldRetry bool           // body aside, a retry could follow the attempt under way
+	continued  bool           // the client was told 100
+	entered    bool           // counted as in flight
+	lost       bool           // the client could not be written to
+	mounted    []byte         // the mount path that was stripped
+	byHost     authorityName  // the Host by which an origin-form request named its upstream
+	charged    int64          // bytes booked for what is held
 	lastClass  string
 	log        record
 }

@@ -12,7 +12,7 @@ import (
 func (x *exchange) finish(r result, d policy.Decision) {
 	switch {
 	case d.Stop == policy.ClientGone:
-		x.abandon()
+		x.abandon(&d)
 	case x.tunnel != nil:
 		// The door that made the tunnel goes on with it.
 	case x.resp != nil:
@@ -21,22 +21,33 @@ func (x *exchange) finish(r result, d policy.Decision) {
 		x.replyFault(r.fault, d)
 	}
 	x.account(r, d)
+	if x.upgraded != nil {
+		x.c.splice(x.upgraded, x.route.Timeout.TunnelIdle)
+	}
 }
 
-// abandon drops an attempt that nobody waits for. A body that cannot be read is
-// the one case in which the client is still there to be told.
-func (x *exchange) abandon() {
+// abandon drops an attempt that nobody waits for. A body that cannot be read to
+// its end is the one case in which the client is still there to be told; the
+// decision is then that this is for good.
+func (x *exchange) abandon(d *policy.Decision) {
 	seen := x.c.watch.seen()
 	x.body.stopPump(x.uc)
 	x.dropConn()
 	x.c.sc.ClearInterrupt()
-	switch {
-	case seen&causeBroken != 0 && seen&causeGone == 0:
-		x.c.replyError(reply{status: 400, kind: "http_request_error", detail: "the request's body is malformed"})
-	case seen&causeIdle != 0 && seen&causeGone == 0:
-		x.c.replyError(reply{status: 408, kind: "http_request_error", detail: "the request's body stopped arriving"})
-	}
 	x.c.closing = true
+	if seen&causeGone != 0 {
+		return
+	}
+	r := reply{status: 408, kind: "http_request_error", detail: "the request's body stopped arriving", attempts: x.number, stop: d.Stop}
+	if seen&causeBroken != 0 {
+		d.Stop, d.Verdict = policy.Permanent, policy.PermanentFailure
+		r.status, r.detail, r.stop = 400, "the request's body is malformed", d.Stop
+	} else if seen&causeIdle == 0 {
+		return
+	}
+	x.c.linger = true
+	x.log.answered = r.status
+	x.c.replyError(r)
 }
 
 // deliver gives the client the response in hand.
@@ -169,7 +180,8 @@ func (x *exchange) breakOff(framing h1.Framing) bool {
 	return false
 }
 
-// deliverUpgrade sends 101 and joins the two connections.
+// deliverUpgrade sends 101; the two connections are joined when the request is
+// accounted for: what it was lies in a buffer that a tunnel gives away.
 func (x *exchange) deliverUpgrade() {
 	sc, uc := x.c.sc, x.uc
 	x.c.closing = true
@@ -180,7 +192,7 @@ func (x *exchange) deliverUpgrade() {
 	x.c.watch.on(nil)
 	x.auth.pool.Detach(uc)
 	x.uc, x.resp = nil, nil
-	x.c.splice(uc, x.route.Timeout.TunnelIdle)
+	x.upgraded = uc
 }
 
 // settleRequest deals with a request's body that the upstream did not want: the

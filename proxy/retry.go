@@ -47,6 +47,9 @@ func (x *exchange) wait(d time.Duration) policy.Stop {
 	defer x.up.metrics.Waiting.Dec()
 	began := time.Now()
 	x.keepForWait()
+	if !x.body.replayable() {
+		return policy.BodyNotReplayable // it outgrew its buffer between the decision and now
+	}
 	timer := time.NewTimer(d - time.Since(began))
 	defer timer.Stop()
 	for {

@@ -32,11 +32,13 @@ type interrupter interface{ Interrupt() }
 // once pays two uncontended atomics for it.
 type watch struct {
 	sc        *h1.ServerConn
-	busySince atomic.Int64 // when the current request began; 0 = none
-	attemptAt atomic.Int64 // when timeout.attempt passes; 0 = not armed
-	windowAt  atomic.Int64 // when the window ends; 0 = not armed
-	idleLimit atomic.Int64 // ns that a moving body may stand still; 0 = no limit
-	movers    atomic.Int32 // bodies that are being moved now
+	busySince atomic.Int64                  // when the current request began; 0 = none
+	attemptAt atomic.Int64                  // when timeout.attempt passes; 0 = not armed
+	windowAt  atomic.Int64                  // when the window ends; 0 = not armed
+	sending   atomic.Pointer[h1.ClientConn] // what the attempt is written to and waited for in one go
+	sendLimit atomic.Int64                  // that attempt's limit: its clock stands while the write is held up
+	idleLimit atomic.Int64                  // ns that a moving body may stand still; 0 = no limit
+	movers    atomic.Int32                  // bodies that are being moved now
 	moved     atomic.Pointer[h1.ClientConn]
 	tunnel    atomic.Bool // a half-close is not the end, and is passed on
 
@@ -54,13 +56,15 @@ type watch struct {
 	nextPoll     int64
 }
 
-// on names the connection that the request waits for from now on, and returns
-// what has already happened to the request.
-func (w *watch) on(t interrupter) cause {
+// on names the connection that the request waits for from now on. What has
+// already happened to the request breaks into it at once.
+func (w *watch) on(t interrupter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.target = t
-	return w.causes
+	if t != nil && w.causes != 0 {
+		t.Interrupt()
+	}
 }
 
 // seen returns what has happened to the request.
@@ -117,6 +121,7 @@ func (w *watch) end() {
 	w.await(false)
 	w.mu.Lock()
 	w.target, w.causes, w.awaiting = nil, 0, false
+	w.sending.Store(nil)
 	if w.cancel != nil {
 		w.cancel()
 		w.cancel = nil
@@ -202,6 +207,11 @@ func (w *watch) look(now int64) (busy bool) {
 		w.lastSince, w.lastMove, w.nextPoll = since, 0, 0
 	}
 	same := func() bool { return w.busySince.Load() == since }
+	if uc := w.sending.Load(); uc != nil && uc.Writing() {
+		if at := w.attemptAt.Load(); at != 0 { // the clock starts with the last byte sent
+			w.attemptAt.CompareAndSwap(at, now+w.sendLimit.Load())
+		}
+	}
 	if at := w.attemptAt.Load(); at != 0 && now >= at {
 		w.fire(causeAttempt, func() bool { return same() && w.attemptAt.Load() == at })
 	}

@@ -14,13 +14,6 @@ const (
 
 // ClientConn is a connection to an upstream: requests go out, responses come
 // in. Pooled and idle it holds no buffer and no goroutine.
-//
-// Its methods are those below, the Writer's, and
-//
-//	ReadBody NextBody BodyDone BufferedBody Drain          the response's body
-//	Peek Buffered Discard Read                             the stream below HTTP
-//	Interrupt InterruptRead InterruptWrite ClearInterrupt Interrupted
-//	Progress PeerGone NetConn Close CloseReset
 type ClientConn struct {
 	conn
 	reader

@@ -17,6 +17,7 @@ type conn struct {
 	io       fastIO // see io_fast.go
 	progress atomic.Uint64
 	wasReset atomic.Bool // a write met ECONNRESET: no FIN had come before
+	writing  atomic.Bool // see Writing
 	first    [1]byte     // see readLazily
 
 	state atomic.Int64 // see State
@@ -61,6 +62,10 @@ func (c *conn) CloseReset() error {
 // Progress returns a number that changes with every read or write that moved a
 // byte.
 func (c *conn) Progress() uint64 { return c.progress.Load() }
+
+// Writing reports whether a write is under way that may be waiting for the peer
+// to read.
+func (c *conn) Writing() bool { return c.writing.Load() }
 
 // Interrupt makes reads and writes, the blocked ones too, fail with Interrupted
 // until ClearInterrupt.

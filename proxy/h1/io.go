@@ -60,6 +60,8 @@ func (c *conn) readErr(err error) error {
 // write writes the pieces, in as few system calls as possible, and returns how
 // many bytes were handed to the kernel. It may change the pieces.
 func (c *conn) write(pieces [][]byte) (n int64, err error) {
+	c.writing.Store(true)
+	defer c.writing.Store(false)
 	if c.io.ok() {
 		n, err = c.io.write(pieces)
 	} else {

@@ -19,13 +19,6 @@ const (
 
 // ServerConn is a connection from a client: requests come in, responses go out.
 // While it waits for a request it holds no buffer.
-//
-// Its methods are those below, the Writer's, and
-//
-//	ReadBody NextBody BodyDone BufferedBody Drain          the request's body
-//	Peek Buffered Discard Read                             the stream below HTTP
-//	Interrupt InterruptRead InterruptWrite ClearInterrupt Interrupted
-//	State Progress PeerGone NetConn Close CloseReset
 type ServerConn struct {
 	conn
 	reader

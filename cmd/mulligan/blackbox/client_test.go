@@ -142,11 +142,19 @@ func lines(start string, fields ...string) string {
 // body that is not empty gets its Content-Length.
 func (p *mulligan) do(method, url, body string, fields ...string) response {
 	p.t.Helper()
+	c := dial(p.t, p.proxy)
+	defer c.Close()
+	return c.do(method, url, body, fields...)
+}
+
+// do sends one request on this connection and reads the final response. Once
+// the next request of the same connection is served, all is over with this one:
+// its upstream connection is pooled.
+func (c *client) do(method, url, body string, fields ...string) response {
+	c.t.Helper()
 	if body != "" {
 		fields = append(fields, fmt.Sprintf("Content-Length: %d", len(body)))
 	}
-	c := dial(p.t, p.proxy)
-	defer c.Close()
 	c.send(head(method, url, fields...) + body)
 	return c.final(method)
 }

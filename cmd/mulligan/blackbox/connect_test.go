@@ -184,7 +184,11 @@ func TestConnectRetriedUntilItListens(t *testing.T) {
 	c.send(lines("CONNECT "+addr+" HTTP/1.1", "Host: "+addr))
 	p.wantMetric(1, "mulligan_retries_waiting")
 	upstreamOn(t, listen(t, addr), func(p *peer) { p.write("up"); p.ended() })
-	want(t, "status", c.next("CONNECT").Status, 200)
+	r := c.next("CONNECT")
+	want(t, "status", r.Status, 200)
+	if r.proxyStatus(t)["stop"] != "success" {
+		t.Errorf("Proxy-Status of a CONNECT that was retried: %q", r.get("Proxy-Status"))
+	}
 	expectBytes(t, "first bytes", c.r, "up")
 	p.wantMetric(1, "mulligan_tunnels_total", "result=established")
 }

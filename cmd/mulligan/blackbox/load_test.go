@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,13 +40,29 @@ func crowd(t *testing.T, p *mulligan, n int, stop chan struct{}, request func(i 
 	return func() int64 { wg.Wait(); return served.Load() }
 }
 
+// sometimes gives one answer with a probability, else the other: the same in
+// every run but for the order in which requests arrive.
+func sometimes(probability float64, this, other answer) answer {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 2))
+	return func(p *peer, r *request) bool {
+		mu.Lock()
+		first := rng.Float64() < probability
+		mu.Unlock()
+		if first {
+			return this(p, r)
+		}
+		return other(p, r)
+	}
+}
+
 // Reloads under load lose nothing: each request is answered, in the old policy
 // or the new.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
-	u := answers(t, every(5, text(503, "no"), text(200, "yes")))
+	u := answers(t, sometimes(0.2, text(503, "no"), text(200, "yes")))
 	config := func(n int) string {
-		return fmt.Sprintf("defaults: {retry: {max_attempts: %d, %s}}\nupstreams: {named: {hosts: [\"%s\"]}}\n", 5+n%5, quick, u.addr)
+		return fmt.Sprintf("defaults: {retry: {max_attempts: %d, %s}}\nupstreams: {named: {hosts: [\"%s\"]}}\n", 8+n%3, quick, u.addr)
 	}
 	p := start(t, "log: {access: false}\n"+config(0))
 	stop := make(chan struct{})
@@ -127,5 +144,7 @@ func TestLeavingUnderLoad(t *testing.T) {
 	}
 	p.wantMetric(0, "mulligan_requests_in_flight")
 	p.wantMetric(0, "mulligan_buffered_bytes")
-	p.wantMetric(float64(u.count()), "mulligan_attempts_total")
+	if counted, _ := p.metric("mulligan_attempts_total"); counted < float64(u.count()) {
+		t.Errorf("%v attempts were counted, the upstream saw %d", counted, u.count()) // some leave before it sees anything
+	}
 }

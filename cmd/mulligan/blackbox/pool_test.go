@@ -11,11 +11,12 @@ func TestPoolReuse(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
 	p := start(t, "")
+	c := dial(t, p.proxy)
 	for range 5 {
-		p.get(u.url("/")).expect(t, 200, "")
+		c.do("GET", u.url("/"), "").expect(t, 200, "")
 	}
 	linger(1300 * time.Millisecond)
-	p.get(u.url("/")).expect(t, 200, "")
+	p.get(u.url("/")).expect(t, 200, "") // another client's
 	want(t, "connections", u.connections(), 1)
 	p.wantAttempts(u, 6)
 }
@@ -26,14 +27,15 @@ func TestPOSTAvoidsIdleConnections(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
 	p := start(t, "")
-	p.get(u.url("/")).expect(t, 200, "")
-	p.do("POST", u.url("/"), "x").expect(t, 200, "")
+	c := dial(t, p.proxy)
+	c.do("GET", u.url("/"), "").expect(t, 200, "")
+	c.do("POST", u.url("/"), "x").expect(t, 200, "")
 	linger(1300 * time.Millisecond)
-	p.do("POST", u.url("/"), "x").expect(t, 200, "")
+	c.do("POST", u.url("/"), "x").expect(t, 200, "")
 	if got := u.request(3).Conn; got == u.request(1).Conn || got == u.request(2).Conn {
 		t.Errorf("a POST went onto a connection idle for 1.3 s")
 	}
-	p.do("POST", u.url("/"), "x", "Idempotency-Key: k").expect(t, 200, "") // may be repeated: any connection
+	c.do("POST", u.url("/"), "x", "Idempotency-Key: k").expect(t, 200, "") // may be repeated: any connection
 	want(t, "connections", u.connections(), 2)
 }
 
@@ -117,8 +119,9 @@ func TestReusedConnectionDiesUnderTheRequest(t *testing.T) {
 			t.Parallel()
 			u := answers(t, text(200, "first"), fin, text(200, "third"))
 			p := start(t, `defaults: {retry: {`+quick+`}}`)
-			p.get(u.url("/")).expect(t, 200, "")
-			r := p.do(method, u.url("/"), "")
+			c := dial(t, p.proxy)
+			c.do("GET", u.url("/"), "").expect(t, 200, "")
+			r := c.do(method, u.url("/"), "")
 			if method == "GET" {
 				r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 				p.wantAttempts(u, 3)

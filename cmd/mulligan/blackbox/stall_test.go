@@ -67,10 +67,9 @@ func TestUpstreamThatDoesNotReadIsGivenUp(t *testing.T) {
 	for _, method := range []string{"PUT", "POST"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
-			u := serve(t, func(p *peer) {
-				p.head()
-				linger(patience)
-			})
+			release := make(chan bool)
+			u := serve(t, func(p *peer) { p.head(); <-release })
+			defer close(release)
 			p := start(t, `defaults: {timeout: {idle: 500ms}, buffer: {request: 64KiB}, retry: {`+quick+`}}`)
 			c := dial(t, p.proxy)
 			go c.send(head(method, u.url("/"), "Content-Length: 40000000") + strings.Repeat("x", 40_000_000))
@@ -87,33 +86,28 @@ func TestUpstreamThatDoesNotReadIsGivenUp(t *testing.T) {
 	}
 }
 
-// A client that leaves while its upload is stuck at the upstream is noticed,
-// though its last bytes are still unread.
+// A client that resets while its upload is stuck at the upstream is noticed,
+// though its last bytes are still unread. (A FIN would be behind them.)
 func TestClientGoneWithAStuckUpload(t *testing.T) {
 	t.Parallel()
-	for name, leave := range leavings() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			release := make(chan bool)
-			gone := make(chan bool, 1)
-			u := serve(t, func(p *peer) {
-				r := p.head()
-				<-release
-				p.body(r)
-				gone <- true
-			})
-			p := start(t, `defaults: {timeout: {idle: 5m}}`)
-			c := dial(t, p.proxy)
-			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-			c.send(head("PUT", u.url("/"), "Content-Length: 60000000") + strings.Repeat("x", 50_000_000)) // until it is stuck
-			leave(c)
-			p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
-			p.wantMetric(1, "mulligan_requests_total", "outcome=client_gone")
-			close(release)
-			<-gone
-			want(t, "the upload looked whole", u.request(1).Whole, false)
-		})
-	}
+	release := make(chan bool)
+	gone := make(chan bool, 1)
+	u := serve(t, func(p *peer) {
+		r := p.head()
+		<-release
+		p.body(r)
+		gone <- true
+	})
+	p := start(t, `defaults: {timeout: {idle: 5m}}`)
+	c := dial(t, p.proxy)
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	c.send(head("PUT", u.url("/"), "Content-Length: 60000000") + strings.Repeat("x", 50_000_000)) // until it is stuck
+	abort(c.TCPConn)
+	p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+	p.wantMetric(1, "mulligan_requests_total", "outcome=client_gone")
+	close(release)
+	<-gone
+	want(t, "the upload looked whole", u.request(1).Whole, false)
 }
 
 // A client that resets while a response streams to it frees the upstream.
@@ -141,4 +135,31 @@ func TestClientGoneWithAStuckDownload(t *testing.T) {
 		t.Error("the upstream is still held")
 	}
 	p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+}
+
+// Crowds that leave in the middle of their uploads, at the very moment in which
+// their attempts begin: each is noticed.
+func TestCrowdLeavesMidUpload(t *testing.T) {
+	t.Parallel()
+	u := serve(t, func(p *peer) { p.ended() }) // it never answers
+	p := start(t, "log: {access: false}")
+	message := head("PUT", u.url("/"), "Content-Length: 100") + strings.Repeat("x", 18)
+	for round := range 6 {
+		conns := make([]*client, 100)
+		for i := range conns {
+			conns[i] = dial(t, p.proxy)
+		}
+		for _, c := range conns {
+			go func() {
+				c.send(message)
+				if round%2 == 0 {
+					c.Close()
+				} else {
+					abort(c.TCPConn)
+				}
+			}()
+		}
+		p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
+	}
+	p.wantMetric(0, "mulligan_buffered_bytes")
 }

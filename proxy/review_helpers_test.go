@@ -1,0 +1,147 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mulligan/metrics"
+	"mulligan/proxy"
+)
+
+// startWith is start with a dial and a log of the test's own.
+func startWith(t testing.TB, s *proxy.Settings, dial func(context.Context, string, string) (net.Conn, error), log io.Writer) (*proxy.Server, *prometheus.Registry) {
+	t.Helper()
+	if log == nil {
+		log = io.Discard
+	}
+	reg := prometheus.NewRegistry()
+	srv, err := proxy.New(proxy.Options{
+		Proxy: "127.0.0.1:0", Metrics: metrics.New(reg), Log: slog.New(slog.NewTextHandler(log, nil)), Dial: dial,
+	}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv, reg
+}
+
+// rawServe gives each connection to serve and returns the address.
+func rawServe(t testing.TB, serve func(n int, c net.Conn, r *bufio.Reader)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for n := 1; ; n++ {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(n, c, bufio.NewReader(c))
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// call opens a connection to the proxy that gives up after ten seconds.
+func call(t testing.TB, srv *proxy.Server) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	return c, bufio.NewReader(c)
+}
+
+// readHead reads a request's head off an upstream connection, and no more.
+func readHead(r *bufio.Reader) string {
+	head := ""
+	for {
+		line, err := r.ReadString('\n')
+		head += line
+		if err != nil || line == "\r\n" {
+			return head
+		}
+	}
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.b = append(s.b, p...)
+	return len(p), nil
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.b)
+}
+
+// gauge reads one gauge of an upstream.
+func gauge(t testing.TB, reg *prometheus.Registry, name, upstream string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "upstream" && l.GetValue() == upstream {
+					return m.GetGauge().GetValue()
+				}
+			}
+			if len(m.GetLabel()) == 0 {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no %s", name)
+	return 0
+}
+
+// eventually waits for a condition for up to three seconds.
+func eventually(ok func() bool) bool {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return ok()
+}
+
+func readResponse(t testing.TB, r *bufio.Reader) *http.Response {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
