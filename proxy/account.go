@@ -40,7 +40,7 @@ func (x *exchange) account(r result, d policy.Decision) {
 	if !x.connect {
 		x.up.metrics.RequestSeconds.Observe(time.Since(x.began).Seconds())
 	}
-	if r.cancelled {
+	if r.cancelled && x.wrote {
 		x.noteCancelled()
 	}
 	if !x.connect { // mulligan_tunnels_total counts those

@@ -32,6 +32,7 @@ const (
 // there is one, held where policy says so.
 func (x *exchange) attempt() result {
 	x.number++
+	x.wrote = false
 	x.attemptAt = time.Now()
 	x.c.watch.attemptAt.Store(0)
 	x.c.watch.calm(causeAttempt, nil)
@@ -93,6 +94,7 @@ func (x *exchange) dialContext() context.Context {
 
 // exchangeHeads sends the request and reads the response's head.
 func (x *exchange) exchangeHeads() (*h1.Response, error) {
+	x.wrote = true
 	x.writeHead()
 	x.interim = x.interim[:0]
 	x.couldRetry = x.session.MayRetry(true)
@@ -157,12 +159,12 @@ func (x *exchange) resume(err error) bool {
 // interrupted turns an error that the watcher made into the attempt's end.
 func (x *exchange) interrupted(err error) (result, bool) {
 	if h1.KindOf(err) != h1.Interrupted {
-		if seen := x.c.watch.seen(); seen&(causeGone|causeBroken) == 0 {
+		if seen := x.c.watch.seen(); seen&(causeGone|causeBroken|causeCut) == 0 {
 			return result{}, false
 		}
 	}
 	seen := x.c.watch.seen()
-	stalled := seen&(causeGone|causeIdle|causeBroken) == causeIdle && x.body.pump != nil && !x.body.reading.Load()
+	stalled := seen&causesEnd == causeIdle && x.body.pump != nil && !x.body.reading.Load()
 	x.body.stopPump(x.uc)
 	x.dropConn()
 	switch {
@@ -170,7 +172,7 @@ func (x *exchange) interrupted(err error) (result, bool) {
 		x.c.watch.calm(causeIdle, nil)
 		x.c.sc.ClearInterrupt()
 		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: writeFault}, true
-	case seen&(causeGone|causeIdle|causeBroken) != 0:
+	case seen&causesEnd != 0:
 		if x.cut.Retry {
 			x.cut = policy.Decision{}
 			x.session.Undo(time.Now())
@@ -191,7 +193,7 @@ func (x *exchange) interrupted(err error) (result, bool) {
 func (x *exchange) failed(err error) result {
 	x.body.stopPump(x.uc)
 	x.dropConn()
-	if x.c.watch.seen()&(causeGone|causeIdle|causeBroken) != 0 {
+	if x.c.watch.seen()&causesEnd != 0 {
 		return result{cancelled: true}
 	}
 	f := faultOf(err)
@@ -288,25 +290,37 @@ func (x *exchange) armHold() {
 
 // dropConn closes the connection of an attempt that failed on it.
 func (x *exchange) dropConn() {
-	if x.uc == nil {
-		return
-	}
-	x.c.watch.on(nil)
-	x.auth.pool.Discard(x.uc)
-	x.uc, x.resp = nil, nil
-	x.forgetHeld()
+	x.leave(func() {
+		if !x.detached {
+			x.auth.pool.Discard(x.uc)
+			return
+		}
+		x.uc.Close()
+	})
 }
 
 // release ends with a response that is not wanted any more: its connection goes
 // back to the pool if all of it was read.
 func (x *exchange) release() {
-	if x.uc == nil {
-		return
-	}
-	x.c.watch.on(nil)
 	x.body.stopPump(x.uc)
-	x.auth.pool.Put(x.uc)
-	x.uc, x.resp = nil, nil
+	x.leave(func() {
+		if !x.detached {
+			x.auth.pool.Put(x.uc)
+			return
+		}
+		x.uc.Close()
+	})
+}
+
+// leave forgets a response, and its connection after ending with that.
+func (x *exchange) leave(end func()) {
+	if x.uc != nil {
+		x.c.watch.on(nil)
+		x.c.watch.moved.Store(nil)
+		end()
+		x.uc = nil
+	}
+	x.resp, x.detached = nil, false
 	x.forgetHeld()
 }
 

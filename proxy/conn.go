@@ -60,8 +60,8 @@ func (s *Server) newClientConn(nc net.Conn, listen string) *clientConn {
 // serve takes requests until the connection ends.
 func (c *clientConn) serve() {
 	c.s.watcher.add(&c.watch)
-	defer c.s.watcher.remove(&c.watch)
 	defer c.close()
+	defer c.s.watcher.remove(&c.watch) // first: a connection that lingers is in nobody's way
 	c.serveRequests()
 }
 
@@ -209,6 +209,7 @@ func (x *exchange) end() {
 
 // enter takes a request whose target, upstream and route are set into the loop.
 func (x *exchange) enter() {
+	x.auth.touch()
 	x.up.metrics.InFlight.Inc()
 	x.entered = true
 	if x.seen.clientRetry {
@@ -231,6 +232,9 @@ func (x *exchange) enter() {
 	x.c.watch.await(true)
 	x.armWindow()
 	x.run()
+	if x.upgraded != nil {
+		x.c.splice(x.upgraded, x.route.Timeout.TunnelIdle)
+	}
 }
 
 // refuseBody answers for a body that was seen to be malformed before any

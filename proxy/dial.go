@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -41,10 +40,16 @@ type peer struct {
 	port   int
 	tls    *tls.Config // nil: plain
 	exempt bool        // a configured endpoint
-	plain  bool        // an http:// request through parent_proxy goes there in absolute-form
+	plain  bool        // an http:// request through parent goes there in absolute-form
+	parent *url.URL    // parent_proxy; nil: dial directly
 }
 
-func (p *peer) addr() string { return net.JoinHostPort(p.host, strconv.Itoa(p.port)) }
+func (p *peer) addr() string {
+	if ip, ok := legacyIPv4(p.host); ok {
+		return hostport(ip.String(), p.port)
+	}
+	return hostport(p.host, p.port)
+}
 
 type connectTimeoutKey struct{}
 
@@ -91,7 +96,7 @@ type tlsConn struct {
 func (c *tlsConn) NetConn() net.Conn { return c.below }
 
 func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn, error) {
-	parent := snap.settings.ParentProxy
+	parent := p.parent
 	if parent == nil {
 		conn, err := s.dialJudged(ctx, snap.guard, p.addr(), p.exempt)
 		if err != nil {
@@ -120,8 +125,8 @@ func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn
 // proxy will dial: a literal address. Names are the parent's to resolve, unless
 // the port is one of our own listeners': a parent on this host would come back.
 func judgeBehindParent(ctx context.Context, g *guard, p *peer) error {
-	if ip, err := netip.ParseAddr(p.host); err == nil {
-		return g.judge(netip.AddrPortFrom(ip, uint16(p.port)), p.exempt)
+	if ap, err := netip.ParseAddrPort(p.addr()); err == nil {
+		return g.judge(ap, p.exempt)
 	}
 	if !g.own.port(uint16(p.port)) {
 		return nil

@@ -51,6 +51,8 @@ type exchange struct {
 	contextFn func() context.Context
 
 	upgraded   *h1.ClientConn // joined to the client once the request is accounted for
+	detached   bool           // uc is not the pool's any more
+	wrote      bool           // the attempt under way came to writing its request
 	couldRetry bool           // body aside, a retry could follow the attempt under way
 	continued  bool           // the client was told 100
 	entered    bool           // counted as in flight

@@ -18,8 +18,8 @@ func (c *clientConn) forwardDoor(req *h1.Request) {
 		c.deny(reply{status: 400, kind: "http_request_error", detail: err.Error()})
 		return
 	}
-	if up := x.snap.byListen[c.listen]; up != nil && c.listen != c.s.opts.Proxy {
-		x.toEndpoint(up, slashed(path, req.Method), true) // RFC 9112 3.2.2: a server takes absolute-form too
+	if c.listen != c.s.opts.Proxy { // RFC 9112 3.2.2: a server takes absolute-form too
+		c.ownPort(slashed(path, req.Method))
 		return
 	}
 	if !c.authorized(req) {

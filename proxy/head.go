@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+
 	"mulligan/proxy/h1"
 )
 
@@ -8,10 +10,10 @@ import (
 // as they came, hop-by-hop fields removed, Host from the target, Via added.
 func (x *exchange) writeHead() {
 	w, req := x.uc, x.req
-	parent := x.snap.settings.ParentProxy
+	parent := x.auth.peer.parent
 	absolute := parent != nil && x.auth.peer.plain
 	if absolute {
-		w.RequestLine(req.Method, []byte("http://"+x.auth.peer.addr()+string(x.to.path)))
+		w.RequestLine(req.Method, x.absoluteForm())
 	} else {
 		w.RequestLine(req.Method, x.to.path)
 	}
@@ -70,6 +72,16 @@ func (x *exchange) writeHead() {
 	w.EndHead(req.Framing, req.ContentLength)
 }
 
+// absoluteForm is the target for a parent proxy (RFC 9112 3.2.2); that of
+// OPTIONS * has no path (3.2.4).
+func (x *exchange) absoluteForm() []byte {
+	target := append([]byte("http://"), x.auth.peer.addr()...)
+	if len(x.to.path) == 1 && x.to.path[0] == '*' {
+		return target
+	}
+	return append(target, x.to.path...)
+}
+
 // host returns the Host to send: the target's, else the client's own.
 func (x *exchange) host(clients []byte) []byte {
 	if x.to.authority != nil {
@@ -98,6 +110,10 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 				continue
 			}
 			lengthSeen = true
+			if bytes.IndexByte(f.Value, ',') >= 0 {
+				w.FieldInt(string(f.Name), resp.ContentLength) // "2, 2" is one length (RFC 9110 8.6)
+				continue
+			}
 		case h1.NameTransferEncoding:
 			if framing == h1.Chunked {
 				w.FieldString("Transfer-Encoding", "chunked")
@@ -159,9 +175,10 @@ func (x *exchange) passInterim(resp *h1.Response) {
 		return
 	}
 	sc.StatusLine(1, resp.Status, resp.Reason)
-	for _, f := range resp.Header {
-		if !hopByHop(f.Known()) {
-			sc.Field(f.Name, f.Value)
+	names := nominated(resp.Header)
+	for i := range resp.Header {
+		if f := &resp.Header[i]; !hopByHop(f.Known()) && !endsHere(names, f) {
+			sc.Forward(f)
 		}
 	}
 	sc.EndHead(h1.NoBody, 0)
@@ -173,8 +190,10 @@ func appendInterim(b []byte, resp *h1.Response) []byte {
 	b = append(b, byte('0'+resp.Status/100), byte('0'+resp.Status/10%10), byte('0'+resp.Status%10), ' ')
 	b = append(b, resp.Reason...)
 	b = append(b, "\r\n"...)
-	for _, f := range resp.Header {
-		if hopByHop(f.Known()) {
+	names := nominated(resp.Header)
+	for i := range resp.Header {
+		f := &resp.Header[i]
+		if hopByHop(f.Known()) || endsHere(names, f) {
 			continue
 		}
 		b = append(b, f.Name...)

@@ -10,6 +10,8 @@ import (
 // finish ends the request: the last attempt's response as it came, or the
 // reason why there is none, or nothing where nobody is there to get it.
 func (x *exchange) finish(r result, d policy.Decision) {
+	x.c.watch.moving(x.uc) // a client that does not read its answer is given up as well
+	defer x.c.watch.rested()
 	switch {
 	case d.Stop == policy.ClientGone:
 		x.abandon(&d)
@@ -21,9 +23,6 @@ func (x *exchange) finish(r result, d policy.Decision) {
 		x.replyFault(r.fault, d)
 	}
 	x.account(r, d)
-	if x.upgraded != nil {
-		x.c.splice(x.upgraded, x.route.Timeout.TunnelIdle)
-	}
 }
 
 // abandon drops an attempt that nobody waits for. A body that cannot be read to
@@ -35,7 +34,11 @@ func (x *exchange) abandon(d *policy.Decision) {
 	x.dropConn()
 	x.c.sc.ClearInterrupt()
 	x.c.closing = true
-	if seen&causeGone != 0 {
+	switch {
+	case seen&causeGone != 0:
+		return
+	case seen&causeCut != 0:
+		d.Stop, d.Verdict = policy.Draining, policy.Retryable // it was us who left
 		return
 	}
 	r := reply{status: 408, kind: "http_request_error", detail: "the request's body stopped arriving", attempts: x.number, stop: d.Stop}
@@ -135,9 +138,7 @@ func (x *exchange) deliverBody(framing h1.Framing) bool {
 
 // stream passes the body on as it comes.
 func (x *exchange) stream(framing h1.Framing) bool {
-	sc, uc, w := x.c.sc, x.uc, &x.c.watch
-	w.moving(uc)
-	defer w.rested()
+	sc, uc := x.c.sc, x.uc
 	if !uc.BodyDone() && !x.toClient(sc.Flush()) {
 		return false
 	}

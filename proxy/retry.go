@@ -16,6 +16,9 @@ func (x *exchange) run() {
 	for {
 		r := x.attempt()
 		if r.cancelled {
+			if !x.wrote {
+				x.session.Undo(time.Now()) // a retry that was paid for and not sent
+			}
 			x.finish(r, policy.Decision{Stop: policy.ClientGone})
 			return
 		}
@@ -76,7 +79,11 @@ const salvageFor = 5 * tick
 func (x *exchange) keepForWait() {
 	x.body.stopPump(x.uc)
 	x.body.book()
-	if x.uc == nil || x.whole || x.broken {
+	if x.uc == nil {
+		return
+	}
+	defer x.freeSlot()
+	if x.whole || x.broken {
 		return
 	}
 	w := &x.c.watch
@@ -103,11 +110,32 @@ func (x *exchange) keepForWait() {
 	}
 }
 
+// freeSlot lets others have the connection of a request that only waits. A
+// response that is whole is copied off it; one that is not keeps it, outside the
+// pool.
+func (x *exchange) freeSlot() {
+	x.c.watch.on(nil)
+	if !x.whole {
+		x.auth.pool.Detach(x.uc)
+		x.detached = true
+		return
+	}
+	if x.held.size == 0 {
+		x.charged += int64(len(x.heldWhole))
+		x.s.buffered.used.Add(int64(len(x.heldWhole)))
+		x.held.add(x.heldWhole)
+		x.heldWhole = nil
+	}
+	x.resp = x.resp.Clone()
+	x.auth.pool.Put(x.uc)
+	x.uc = nil
+}
+
 // interruption returns why a wait must end, or Going.
 func (x *exchange) interruption() policy.Stop {
 	seen := x.c.watch.seen()
 	switch {
-	case seen&(causeGone|causeIdle|causeBroken) != 0:
+	case seen&causesEnd != 0:
 		return policy.ClientGone
 	case x.s.draining():
 		return policy.Draining

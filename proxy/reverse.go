@@ -20,11 +20,7 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 	}
 	path := req.Target
 	if c.listen != c.s.opts.Proxy {
-		if up := x.snap.byListen[c.listen]; up != nil {
-			x.toEndpoint(up, path, true)
-			return
-		}
-		c.deny(misdirected())
+		c.ownPort(path)
 		return
 	}
 	if c.openDoor() && !c.authorized(req) {
@@ -46,6 +42,16 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 			x.toEndpoint(up, path, named)
 			return
 		}
+	}
+	c.deny(misdirected())
+}
+
+// ownPort takes a request on a port of an upstream's own. A reload may have
+// taken the upstream away.
+func (c *clientConn) ownPort(path []byte) {
+	if up := c.x.snap.byListen[c.listen]; up != nil {
+		c.x.toEndpoint(up, path, true)
+		return
 	}
 	c.deny(misdirected())
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,85 +93,6 @@ func TestRetryNeverSendsTheRestOfABodyAsTheWhole(t *testing.T) {
 			t.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
 		}
 	}
-}
-
-// TestUploadsReuseTheirConnection: a request with a body that is not whole in
-// the first read, or with Content-Length: 0, leaves its connection reusable.
-func TestUploadsReuseTheirConnection(t *testing.T) {
-	for name, body := range map[string]func() io.Reader{
-		"chunked": func() io.Reader { return io.MultiReader(strings.NewReader("hello")) },
-		"zero":    func() io.Reader { return http.NoBody },
-		"long":    func() io.Reader { return strings.NewReader(strings.Repeat("x", 300_000)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var conns atomic.Int32
-			up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body)
-				io.WriteString(w, "x")
-			}))
-			up.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-				if s == http.StateNew {
-					conns.Add(1)
-				}
-			}
-			up.Start()
-			defer up.Close()
-			client := through(start(t, settings()))
-			for range 500 {
-				resp, err := client.Post(up.URL, "", body())
-				if err != nil {
-					t.Fatal(err)
-				}
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-			if n := conns.Load(); n != 1 {
-				t.Errorf("%d connections for 500 requests one after the other", n)
-			}
-		})
-	}
-}
-
-// TestMalformedUploadIsTold: the 400 for a body with broken chunks says that the
-// connection closes, and is not lost to a reset while the client still sends.
-func TestMalformedUploadIsTold(t *testing.T) {
-	up := serve(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	srv := start(t, settings())
-	for range 5 {
-		c, r := call(t, srv)
-		fmt.Fprintf(c, "PUT %s/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", up.URL)
-		time.Sleep(20 * time.Millisecond)
-		go io.WriteString(c, "zz\r\n"+strings.Repeat("x", 200_000))
-		time.Sleep(20 * time.Millisecond)
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatalf("the answer is lost: %v", err)
-		}
-		if resp.StatusCode != 400 || !resp.Close {
-			t.Errorf("%s, Connection: close %v", resp.Status, resp.Close)
-		}
-	}
-}
-
-// TestUpstreamThatStopsReadingIsATimeout: it is not the client that is at fault
-// when the upstream takes no byte of an upload for timeout.idle.
-func TestUpstreamThatStopsReadingIsATimeout(t *testing.T) {
-	stuck := func(c net.Conn) {
-		readHead(bufio.NewReaderSize(c, 16))
-		time.Sleep(10 * time.Minute)
-	}
-	inBubble(t, settings(), stuck, func(b *bubble) {
-		c := b.dial()
-		began := time.Now()
-		go io.WriteString(c, "POST http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100000))
-		resp := readResponse(b.T, bufio.NewReader(c))
-		b.Log(time.Since(began), resp.Header.Get("Proxy-Status"))
-		if resp.StatusCode != 504 {
-			b.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
-		}
-		c.Close()
-		time.Sleep(11 * time.Minute)
-	})
 }
 
 // TestAttemptClockStartsWithTheLastByteSent: a request that the upstream takes

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"reflect"
+	"slices"
 	"time"
 
 	"mulligan/metrics"
@@ -72,10 +74,11 @@ func (s *Server) Reload(next *Settings) error {
 		byListen:  map[string]*upstream{},
 		guard:     &guard{allow: next.AllowDestinations, deny: next.DenyDestinations, denyLoopback: s.beyondLoopback, own: s.own},
 	}
+	fresh := s.changesDials(next)
 	now := time.Now()
 	names := make([]string, 0, len(all))
 	for _, u := range all {
-		snap.upstreams[u] = s.join(u, tlsOf[u], now)
+		snap.upstreams[u] = s.join(u, tlsOf[u], next.ParentProxy, now)
 		names = append(names, u.Name)
 		if u.Listen != "" {
 			snap.byListen[u.Listen] = snap.upstreams[u]
@@ -86,11 +89,28 @@ func (s *Server) Reload(next *Settings) error {
 	s.retire(names)
 	s.warnNewListens(snap)
 	s.snap.Store(snap)
+	if fresh { // after the swap, so that no new connection is made under the old rules
+		for _, u := range snap.upstreams {
+			u.state.renewAll()
+		}
+	}
 	return nil
 }
 
+// changesDials reports whether the next settings dial otherwise, or elsewhere,
+// than those before: then connections from before are not used on.
+func (s *Server) changesDials(next *Settings) bool {
+	snap := s.snap.Load()
+	if snap == nil {
+		return false
+	}
+	old := snap.settings
+	return !reflect.DeepEqual(old.ParentProxy, next.ParentProxy) ||
+		!slices.Equal(old.AllowDestinations, next.AllowDestinations) || !slices.Equal(old.DenyDestinations, next.DenyDestinations)
+}
+
 // join finds or makes what lasts of an upstream.
-func (s *Server) join(u *policy.Upstream, t *peerTLS, now time.Time) *upstream {
+func (s *Server) join(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.Time) *upstream {
 	st := s.states[u.Name]
 	if st == nil {
 		st = newState(s, u.Name)
@@ -98,7 +118,7 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, now time.Time) *upstream {
 		s.states[u.Name] = st
 		s.statesMu.Unlock()
 	}
-	st.configure(u, t, now)
+	st.configure(u, t, parent, now)
 	routes := append([]*policy.Route{u.Default}, u.Routes...)
 	names := make([]string, len(routes))
 	for i, r := range routes {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func (s *Server) bind(settings *Settings) error {
 	}
 	own := append([]net.Addr(nil), s.opts.Own...)
 	for _, a := range addrs {
-		ln, err := s.opts.Listen("tcp", a)
+		ln, err := s.opts.Listen(Network(a), a)
 		if err != nil {
 			return fmt.Errorf("listen %s: %w", a, err)
 		}
@@ -286,7 +287,17 @@ func (s *Server) cutOff() {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
-		c.watch.fire(causeGone, func() bool { return true })
+		c.watch.fire(causeCut, func() bool { return true })
 		c.sc.Close()
 	}
+}
+
+// Network is the network to listen on for an address: net.Listen would open ::
+// too where 0.0.0.0 is written.
+func Network(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if ip, perr := netip.ParseAddr(host); err == nil && perr == nil && ip.Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }

@@ -4,9 +4,11 @@ import (
 	"container/list"
 	"context"
 	"net"
+	"net/url"
 	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mulligan/policy"
@@ -25,6 +27,7 @@ type state struct {
 	mu          sync.Mutex
 	policy      *policy.Upstream
 	tls         *peerTLS
+	parent      *url.URL
 	budget      *policy.Budget // shared by the hosts that the upstream names
 	authorities map[authorityKey]*list.Element
 	recent      list.List // of *authority, most recently used first
@@ -50,6 +53,7 @@ type authority struct {
 	budget *policy.Budget
 	pool   *h1.Pool
 	peer   *peer
+	used   atomic.Bool // since it was last looked at for room
 }
 
 func newState(s *Server, name string) *state {
@@ -58,7 +62,7 @@ func newState(s *Server, name string) *state {
 
 // configure gives the state a (new) policy. Budgets keep their tokens, up to
 // the new most; connections are kept unless TLS changed.
-func (st *state) configure(u *policy.Upstream, t *peerTLS, now time.Time) {
+func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.budget == nil {
@@ -68,12 +72,12 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, now time.Time) {
 	}
 	old := st.policy
 	tlsChanged := !st.tls.same(t)
-	st.policy, st.tls = u, t
+	st.policy, st.tls, st.parent = u, t, parent
 	for e := st.recent.Front(); e != nil; {
 		a, next := e.Value.(*authority), e.Next()
 		switch {
 		case a.key.https && tlsChanged:
-			st.drop(e)
+			st.renew(e)
 		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
 			a.pool.Configure(poolConfig(u))
 		}
@@ -86,6 +90,23 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, now time.Time) {
 
 func poolConfig(u *policy.Upstream) h1.PoolConfig {
 	return h1.PoolConfig{Idle: u.Connections.Idle, Max: u.Connections.MaxPerEndpoint}
+}
+
+// renewAll leaves all connections: what may be dialled, or through what, has
+// changed.
+func (st *state) renewAll() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for e := st.recent.Front(); e != nil; e = e.Next() {
+		st.renew(e)
+	}
+}
+
+// renew replaces an authority by one without connections; its budget lives on.
+func (st *state) renew(e *list.Element) {
+	old := e.Value.(*authority)
+	e.Value = st.newAuthority(old.key, old.budget)
+	old.pool.Close()
 }
 
 // drop forgets an authority: its idle connections are closed, those in use end
@@ -105,30 +126,48 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 		st.recent.MoveToFront(e)
 		return e.Value.(*authority)
 	}
-	if st.recent.Len() >= maxAuthorities {
-		st.drop(st.recent.Back())
+	for st.recent.Len() >= maxAuthorities {
+		// Connections that go on using an authority do not come here for it: they
+		// leave a mark, which is a second chance.
+		e := st.recent.Back()
+		if !e.Value.(*authority).used.Swap(false) {
+			st.drop(e)
+			break
+		}
+		st.recent.MoveToFront(e)
 	}
-	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel}
-	if k.https {
-		p.tls = st.tls.config(k.host)
-	}
-	a := &authority{key: k, budget: st.budget, peer: p}
+	budget := st.budget
 	if !k.named {
-		a.budget = st.ownBudget(k, now)
+		budget = st.ownBudget(k, now)
 	}
-	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, poolConfig(st.policy))
+	a := st.newAuthority(k, budget)
 	st.authorities[k] = st.recent.PushFront(a)
 	return a
 }
 
+func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority {
+	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel, parent: st.parent}
+	if k.https {
+		p.tls = st.tls.config(k.host)
+	}
+	a := &authority{key: k, budget: budget, peer: p}
+	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, poolConfig(st.policy))
+	return a
+}
+
+// touch marks an authority as in use.
+func (a *authority) touch() {
+	if !a.used.Load() {
+		a.used.Store(true)
+	}
+}
+
 // ownBudget is the bucket of one unnamed authority, whatever its scheme.
 func (st *state) ownBudget(k authorityKey, now time.Time) *policy.Budget {
-	for _, https := range []bool{false, true} {
-		for _, endpoint := range []bool{false, true} {
-			k.https, k.endpoint = https, endpoint
-			if e, ok := st.authorities[k]; ok {
-				return e.Value.(*authority).budget
-			}
+	for kind := range 8 {
+		k.https, k.endpoint, k.tunnel = kind&1 != 0, kind&2 != 0, kind&4 != 0
+		if e, ok := st.authorities[k]; ok {
+			return e.Value.(*authority).budget
 		}
 	}
 	return policy.NewBudget(st.policy.Budget, now)

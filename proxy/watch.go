@@ -18,6 +18,11 @@ const (
 	causeWindow                    // timeout.total passed
 	causeIdle                      // a body moved no byte for timeout.idle
 	causeBroken                    // the client's body cannot be read to its end
+	causeCut                       // shutdown_grace is over
+
+	// causesEnd are those after which there is no client to answer, or nothing
+	// more to wait for.
+	causesEnd = causeGone | causeIdle | causeBroken | causeCut
 )
 
 // tick is how often the watcher looks, and so how late it may notice anything.
@@ -184,7 +189,7 @@ func (w *watch) fire(c cause, still func() bool) {
 	if w.target != nil {
 		w.target.Interrupt()
 	}
-	if c&(causeGone|causeIdle|causeBroken) != 0 {
+	if c&causesEnd != 0 {
 		w.sc.Interrupt() // a body is being read from or written to the client
 	}
 	if w.cancel != nil && c != causeAttempt {

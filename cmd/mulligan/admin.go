@@ -13,6 +13,7 @@ import (
 
 	"mulligan/metrics/dashboard"
 	"mulligan/policy/config"
+	"mulligan/proxy"
 )
 
 // admin is the admin port: its listener and the server on it.
@@ -25,7 +26,7 @@ type admin struct {
 
 // newAdmin binds the admin port. Nothing is served before start.
 func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() bool, log *slog.Logger) (*admin, error) {
-	ln, err := net.Listen("tcp", cfg.Admin)
+	ln, err := net.Listen(proxy.Network(cfg.Admin), cfg.Admin)
 	if err != nil {
 		return nil, bindFailed(err)
 	}

@@ -18,12 +18,22 @@ type logger struct {
 
 func newLogger(w io.Writer, cfg config.Log) *logger {
 	l := &logger{level: new(slog.LevelVar), asJSON: new(atomic.Bool)}
-	options := &slog.HandlerOptions{Level: l.level}
+	options := slog.HandlerOptions{Level: l.level}
+	forJSON := options
+	forJSON.ReplaceAttr = durationsAsText
 	l.Logger = slog.New(&eitherHandler{
-		asJSON: l.asJSON, json: slog.NewJSONHandler(w, options), text: slog.NewTextHandler(w, options),
+		asJSON: l.asJSON, json: slog.NewJSONHandler(w, &forJSON), text: slog.NewTextHandler(w, &options),
 	})
 	l.configure(cfg)
 	return l
+}
+
+// durationsAsText gives durations their unit: slog's JSON has bare nanoseconds.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // configure takes the format and the level.

@@ -49,8 +49,8 @@ func parseRequestLine(req *Request, line []byte) error {
 	}
 	rest := line[i+1:]
 	j := 0
-	for j < len(rest) && rest[j] > ' ' && rest[j] < 0x7f {
-		j++
+	for j < len(rest) && rest[j] > ' ' && rest[j] != 0x7f && rest[j] != '#' {
+		j++ // bytes over 0x7f are no URI's (RFC 3986), but clients send them and servers read them
 	}
 	if j == 0 || j == len(rest) || rest[j] != ' ' {
 		return malformed("invalid target in the request line")

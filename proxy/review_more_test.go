@@ -1,0 +1,208 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mulligan/policy"
+)
+
+// TestWindowStandsStillForAContinuedBody: the window's clock stands still while
+// the body arrives, for a retry of a request with Expect: 100-continue too.
+func TestWindowStandsStillForAContinuedBody(t *testing.T) {
+	var n atomic.Int32
+	up := func(c net.Conn) {
+		for {
+			r := bufio.NewReaderSize(c, 16)
+			head := readHead(r)
+			if head == "" {
+				return
+			}
+			if n.Add(1) == 1 {
+				io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
+				r.ReadByte()
+				io.WriteString(c, unavailable)
+				io.Copy(io.Discard, r)
+				return
+			}
+			io.ReadFull(r, make([]byte, 6))
+			io.WriteString(c, ok)
+		}
+	}
+	inBubble(t, settings(), up, func(b *bubble) {
+		c := b.dial()
+		r := bufio.NewReader(c)
+		io.WriteString(c, "PUT http://up/ HTTP/1.1\r\nHost: up\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n")
+		if resp := readResponse(b.T, r); resp.StatusCode != 100 {
+			b.Fatal(resp.Status)
+		}
+		go func() {
+			for range 6 {
+				io.WriteString(c, "x")
+				time.Sleep(10 * time.Second)
+			}
+		}()
+		if resp := readResponse(b.T, r); resp.StatusCode != 200 {
+			b.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
+		}
+		c.Close()
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestWindowRunsOnceTheBodyIsHere: an upstream that takes nothing of a body that
+// has arrived is up against the window.
+func TestWindowRunsOnceTheBodyIsHere(t *testing.T) {
+	stuck := func(c net.Conn) {
+		readHead(bufio.NewReaderSize(c, 16))
+		time.Sleep(10 * time.Minute)
+	}
+	inBubble(t, settings(), stuck, func(b *bubble) {
+		c := b.dial()
+		began := time.Now()
+		io.WriteString(c, "POST http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 5\r\n\r\n")
+		io.WriteString(c, "hello") // after the head: not in its buffer
+		resp := readResponse(b.T, bufio.NewReader(c))
+		if resp.StatusCode != 504 {
+			b.Error(resp.Status)
+		}
+		within(b.T, time.Since(began), 20*time.Second)
+		c.Close()
+		time.Sleep(11 * time.Minute)
+	})
+}
+
+// TestChunkedPostIsSentAfterADeadConnection: nothing was sent of it yet, so a
+// refused connection is retried whatever the method.
+func TestChunkedPostIsSentAfterADeadConnection(t *testing.T) {
+	var closeNow atomic.Pointer[net.Conn]
+	addr := rawServe(t, func(n int, c net.Conn, r *bufio.Reader) {
+		closeNow.Store(&c)
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			io.Copy(io.Discard, req.Body)
+			io.WriteString(c, ok)
+		}
+	})
+	var dials atomic.Int32
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) == 2 {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	srv, _ := startWith(t, settings(), dial, nil)
+	c, r := call(t, srv)
+	post := fmt.Sprintf("POST http://%s/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", addr)
+	io.WriteString(c, post)
+	io.Copy(io.Discard, readResponse(t, r).Body)
+	(*closeNow.Load()).Close()
+	time.Sleep(20 * time.Millisecond)
+	io.WriteString(c, post)
+	if resp := readResponse(t, r); resp.StatusCode != 200 {
+		t.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
+	}
+}
+
+// TestConnectOutlivesItsUpstream: a CONNECT in flight keeps the policy it began
+// with, although a reload has removed the upstream.
+func TestConnectOutlivesItsUpstream(t *testing.T) {
+	addr := rawServe(t, func(n int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
+	u := upstream("up")
+	u.Hosts = []policy.HostPattern{{Name: "127.0.0.1"}}
+	u.Default.Retry.Backoff = policy.Backoff{Initial: 100 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 1, Jitter: policy.NoJitter}
+	var dials atomic.Int32
+	refused := make(chan struct{})
+	srv, _ := startWith(t, settings(u), func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			defer close(refused)
+			return nil, errors.New("not yet")
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}, nil)
+	c, r := call(t, srv)
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", addr)
+	<-refused
+	if err := srv.Reload(settings()); err != nil {
+		t.Fatal(err)
+	}
+	if resp := readResponse(t, r); resp.StatusCode != 200 {
+		t.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
+	}
+}
+
+// TestRefusedIsLoggedOnAUsedConnection: a malformed request is logged whatever
+// came on its connection before.
+func TestRefusedIsLoggedOnAUsedConnection(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {})
+	s := settings()
+	s.AccessLog = true
+	var log syncBuffer
+	srv, _ := startWith(t, s, nil, &log)
+	c, r := call(t, srv)
+	fmt.Fprintf(c, "GET %s/ HTTP/1.1\r\nHost: x\r\n\r\n", up.URL)
+	readResponse(t, r)
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost : x\r\n\r\n")
+	if resp := readResponse(t, r); resp.StatusCode != 400 {
+		t.Fatal(resp.Status)
+	}
+	if !eventually(func() bool { return strings.Contains(log.String(), "msg=refused") }) {
+		t.Error("not logged")
+	}
+}
+
+// TestAttemptGoesOnOverTLS: the watcher's interruption of a read leaves a TLS
+// connection usable, and in the pool.
+func TestAttemptGoesOnOverTLS(t *testing.T) {
+	var conns atomic.Int32
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/slow" {
+			time.Sleep(300 * time.Millisecond)
+		}
+		io.WriteString(w, "ok")
+	}))
+	up.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	up.StartTLS()
+	defer up.Close()
+	u := upstream("up")
+	u.TLS.CAFile = t.TempDir() + "/ca.pem"
+	writePEM(t, u.TLS.CAFile, up.Certificate().Raw)
+	u.Hosts = []policy.HostPattern{{Name: "secure"}}
+	addr := up.Listener.Addr().(*net.TCPAddr)
+	u.Endpoints = []policy.Endpoint{{Scheme: "https", Host: "127.0.0.1", Port: addr.Port}}
+	u.Default.Timeout.Attempt = 100 * time.Millisecond
+	u.Budget.Burst, u.Budget.Ratio = 0, 0 // a cut is asked for and denied
+	c, r := call(t, start(t, settings(u)))
+	for range 3 {
+		for _, req := range []string{"GET http://secure/slow HTTP/1.1\r\nHost: secure\r\n\r\n",
+			"PUT http://secure/x HTTP/1.1\r\nHost: secure\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"} {
+			io.WriteString(c, req)
+			resp := readResponse(t, r)
+			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
+				t.Fatal(resp.Status, string(b), err)
+			}
+		}
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
