@@ -12,7 +12,7 @@ var (
 	waitingDesc  = gaugeDesc("retries_waiting", "Requests that wait before a retry.", "upstream")
 	tunnelsDesc  = gaugeDesc("tunnels_open", "Tunnels that are open.", "upstream")
 	budgetDesc   = gaugeDesc("retry_budget_remaining",
-		"Retries that would be allowed now; where budgets are kept per authority the least, a new authority's included.", "upstream")
+		"Retries that would be allowed now; the least, where budgets are kept per authority.", "upstream")
 	bufferedDesc = gaugeDesc("buffered_bytes", "Bytes of request and response bodies kept for replay or held.")
 )
 

@@ -35,8 +35,13 @@ func (x *exchange) noteCancelled() {
 	x.log.attempt(x, 0, "cancelled", took, policy.Decision{})
 }
 
-// account counts the request and writes its line into the access log.
+// account counts the request and writes its line into the access log, once.
 func (x *exchange) account(r result, d policy.Decision) {
+	if x.accounted {
+		return
+	}
+	x.accounted = true
+	x.leaveFlight()
 	if !x.connect {
 		x.up.metrics.RequestSeconds.Observe(time.Since(x.began).Seconds())
 	}

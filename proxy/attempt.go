@@ -51,6 +51,7 @@ func (x *exchange) attempt() result {
 		}
 		if reused && h1.KindOf(err) == h1.NothingWritten && x.c.watch.seen() == 0 {
 			x.dropConn() // it had died while pooled; nothing was written, so this was no attempt
+			x.body.unsent()
 			continue
 		}
 		if r, over := x.interrupted(err); over {
@@ -66,17 +67,7 @@ func (x *exchange) acquire() (reused bool, err error) {
 	if x.mayRetry() {
 		maxIdle = anyIdle
 	}
-	x.uc, reused, err = x.auth.pool.Get(x.contextFn, maxIdle)
-	if errors.Is(err, h1.ErrPoolClosed) {
-		// Forgotten by a reload or for a busier authority, while this connection
-		// still knew it: it is made anew, once.
-		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
-		x.auth = x.up.state.authority(x.auth.key, time.Now())
-		if x.c.inside != nil {
-			x.c.inside.auth = x.auth
-		}
-		x.uc, reused, err = x.auth.pool.Get(x.contextFn, maxIdle)
-	}
+	x.uc, reused, err = x.fromPool(maxIdle)
 	if err != nil {
 		x.uc = nil
 		return false, err
@@ -84,6 +75,22 @@ func (x *exchange) acquire() (reused bool, err error) {
 	x.uc.Start()
 	x.c.watch.on(x.uc)
 	return reused, nil
+}
+
+// fromPool takes a connection from the authority's pool. Where that is closed,
+// the authority was forgotten by a reload, or for a busier one, while this
+// connection still knew it: it is made anew, once.
+func (x *exchange) fromPool(maxIdle time.Duration) (*h1.ClientConn, bool, error) {
+	uc, reused, err := x.auth.pool.Get(x.contextFn, maxIdle)
+	if !errors.Is(err, h1.ErrPoolClosed) {
+		return uc, reused, err
+	}
+	x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
+	x.auth = x.up.state.authority(x.auth.key, time.Now())
+	if x.c.inside != nil {
+		x.c.inside.auth = x.auth
+	}
+	return x.auth.pool.Get(x.contextFn, maxIdle)
 }
 
 // dialContext ends when the request is broken into; a dial under it also ends

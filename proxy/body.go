@@ -104,6 +104,14 @@ func (b *requestBody) replayable() bool {
 	return b.keeping.Load()
 }
 
+// unsent takes back that the body was sent: the connection had died before a
+// byte of the request was written.
+func (b *requestBody) unsent() {
+	if b.here {
+		b.sent.Store(false)
+	}
+}
+
 // startPump sends the body in a goroutine of its own, so that an answer that
 // comes before the body's end is seen at once.
 func (b *requestBody) startPump(uc *h1.ClientConn) {
@@ -159,7 +167,7 @@ func (b *requestBody) pumpEnded() bool {
 // copy sends what is kept, then what still arrives.
 func (b *requestBody) copy(uc *h1.ClientConn) error {
 	x := b.x
-	if !b.done.Load() && !x.req.ExpectContinue {
+	if !b.done.Load() && (!x.req.ExpectContinue || b.sent.Load()) {
 		x.pauseWindow()
 	}
 	if err := b.sendKept(uc); err != nil {
@@ -210,17 +218,19 @@ func (b *requestBody) next(uc *h1.ClientConn) error {
 	b.reading.Store(false)
 	if err == io.EOF {
 		b.done.Store(true)
+		b.x.resumeWindow()
 		return nil
 	}
 	if err != nil {
 		return b.clientFailed(err)
 	}
 	if !b.sent.Swap(true) && b.x.req.ExpectContinue {
-		b.x.pauseWindow()
+		b.x.pauseWindow() // until then it was the upstream's 100 that was waited for
 	}
 	b.keep(p)
 	if sc.BodyDone() {
 		b.done.Store(true)
+		b.x.resumeWindow() // what it takes to send the rest is the upstream's time
 	}
 	return uc.Body(p)
 }

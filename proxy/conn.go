@@ -89,15 +89,15 @@ func (c *clientConn) refuse(err error) {
 	if err == io.EOF || !errors.As(err, &wire) {
 		return
 	}
-	c.x.req = nil
+	c.x.req, c.x.up = nil, nil
 	c.closing, c.linger = true, true
 	switch wire.Kind {
 	case h1.Malformed, h1.HeadTooLarge:
-		kind := "http_request_error"
+		kind, detail := "http_request_error", "malformed request: "+wire.Reason
 		if wire.Status == 431 {
-			kind = "http_request_header_section_size"
+			kind, detail = "http_request_header_section_size", "the request's head is over 64 KiB"
 		}
-		c.replyError(reply{status: wire.Status, kind: kind, detail: wire.Error()})
+		c.replyError(reply{status: wire.Status, kind: kind, detail: detail})
 	case h1.Interrupted:
 		if phase, _ := c.sc.State(); phase == h1.ReadingHead {
 			c.sc.ClearInterrupt()
@@ -190,10 +190,7 @@ func (c *clientConn) close() {
 
 // end gives back what the request held.
 func (x *exchange) end() {
-	if x.up != nil && x.entered {
-		x.up.metrics.InFlight.Dec()
-	}
-	x.entered = false
+	x.leaveFlight()
 	if x.uc != nil {
 		x.dropConn()
 	}
@@ -207,9 +204,16 @@ func (x *exchange) end() {
 	x.cut.Retry = false
 }
 
+// leaveFlight ends what enter began to count.
+func (x *exchange) leaveFlight() {
+	if x.entered {
+		x.entered = false
+		x.up.metrics.InFlight.Dec()
+	}
+}
+
 // enter takes a request whose target, upstream and route are set into the loop.
 func (x *exchange) enter() {
-	x.auth.touch()
 	x.up.metrics.InFlight.Inc()
 	x.entered = true
 	if x.seen.clientRetry {
@@ -240,13 +244,15 @@ func (x *exchange) enter() {
 // refuseBody answers for a body that was seen to be malformed before any
 // upstream got a byte of it.
 func (c *clientConn) refuseBody(err error) {
-	status := 400
+	r := reply{status: 400, kind: "http_request_error", detail: "the request's body is malformed"}
 	var wire *h1.Error
-	if errors.As(err, &wire) && wire.Status != 0 {
-		status = wire.Status
+	if errors.As(err, &wire) {
+		r.detail += ": " + wire.Reason
+		if wire.Status != 0 {
+			r.status = wire.Status
+		}
 	}
 	c.closing, c.linger = true, true
-	r := reply{status: status, kind: "http_request_error", detail: err.Error()}
 	c.logRefused(r)
 	c.replyError(r)
 }
@@ -257,6 +263,6 @@ func (x *exchange) refuseHere(f fault) {
 		x.c.closing, x.c.linger = true, true
 	}
 	x.log.status = f.status
-	x.c.replyError(reply{status: f.status, kind: f.kind, detail: f.detail})
 	x.account(result{}, policy.Decision{Stop: policy.Permanent, Verdict: policy.PermanentFailure})
+	x.c.replyError(reply{status: f.status, kind: f.kind, detail: f.detail})
 }

@@ -54,7 +54,7 @@ func (x *exchange) tunnelAuthority(up *upstream) *authority {
 
 // dialTunnel is an attempt of a CONNECT.
 func (x *exchange) dialTunnel() result {
-	uc, _, err := x.auth.pool.Get(x.contextFn, 0)
+	uc, _, err := x.fromPool(0)
 	if err != nil {
 		return x.failed(err)
 	}
@@ -76,8 +76,7 @@ type insideTunnel struct {
 func (c *clientConn) openTunnel() {
 	x, sc, uc := &c.x, c.sc, c.x.tunnel
 	x.up.metrics.TunnelOpened("established")
-	x.up.metrics.InFlight.Dec()
-	x.entered = false
+	x.leaveFlight()
 	sc.StatusLine(1, 200, []byte("Connection established"))
 	if n := x.session.Attempts(); n > 1 {
 		sc.FieldString("Proxy-Status", proxyStatus(n, policy.Success, 200, ""))
@@ -143,6 +142,7 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 	if in.auth == nil {
 		in.auth = x.tunnelAuthority(in.up)
 	}
+	in.auth.touch()
 	x.auth = in.auth
 	x.enter()
 }

@@ -36,8 +36,11 @@ var builtinDenied = []struct {
 }
 
 var (
-	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052 2.1
-	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056 2
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052 2.1
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215; the last 32 bits, as with a /96
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765 2.1
+	compatible = netip.MustParsePrefix("::/96")           // RFC 4291 2.5.5.1
+	sixTo4     = netip.MustParsePrefix("2002::/16")       // RFC 3056 2
 )
 
 // innerAddr returns the IPv4 address that an IPv6 one leads to through a
@@ -48,7 +51,8 @@ func innerAddr(a netip.Addr) netip.Addr {
 	switch {
 	case a.Is4():
 		return a
-	case nat64.Contains(a):
+	case nat64.Contains(a), nat64Local.Contains(a), translated.Contains(a),
+		compatible.Contains(a) && (b[12] != 0 || b[13] != 0): // but not :: and ::1
 		return netip.AddrFrom4([4]byte(b[12:16]))
 	case sixTo4.Contains(a):
 		return netip.AddrFrom4([4]byte(b[2:6]))

@@ -34,6 +34,10 @@ func TestGuard(t *testing.T) {
 		{plain, "[::ffff:127.0.0.1]:7080", false, true},
 		{plain, "[64:ff9b::7f00:1]:7080", false, true},
 		{plain, "[2002:7f00:1::]:7080", false, true},
+		{plain, "[64:ff9b:1::7f00:1]:7080", false, true},
+		{plain, "[::ffff:0:127.0.0.1]:7080", false, true},
+		{plain, "[::127.0.0.1]:7080", false, true},
+		{plain, "[::1]:7080", false, false},
 		{plain, "0.0.0.0:7080", true, true},
 		{plain, "127.0.0.2:7080", false, false}, // another address
 		{plain, "127.0.0.2:7081", false, true},  // bound on all

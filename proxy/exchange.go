@@ -55,11 +55,12 @@ type exchange struct {
 	wrote      bool           // the attempt under way came to writing its request
 	couldRetry bool           // body aside, a retry could follow the attempt under way
 	continued  bool           // the client was told 100
-	entered    bool           // counted as in flight
-	lost       bool           // the client could not be written to
-	mounted    []byte         // the mount path that was stripped
-	byHost     authorityName  // the Host by which an origin-form request named its upstream
-	charged    int64          // bytes booked for what is held
+	accounted  bool
+	entered    bool          // counted as in flight
+	lost       bool          // the client could not be written to
+	mounted    []byte        // the mount path that was stripped
+	byHost     authorityName // the Host by which an origin-form request named its upstream
+	charged    int64         // bytes booked for what is held
 	lastClass  string
 	log        record
 }
@@ -71,6 +72,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.to = target{}
 	x.up, x.route, x.count, x.auth = nil, nil, nil, nil
 	x.number = 0
+	x.accounted = false
 	x.continued = false
 	x.interim = x.interim[:0]
 	x.log.reset()
@@ -94,8 +96,10 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // keyed reports whether the request carries an idempotency key that is not empty.
 func (x *exchange) keyed() bool {
 	for _, name := range x.route.Retry.IdempotencyKeys {
-		if len(x.req.Header.Get(name)) > 0 {
-			return true
+		for i := range x.req.Header {
+			if f := &x.req.Header[i]; len(f.Value) > 0 && h1.EqualName(f.Name, name) {
+				return true
+			}
 		}
 	}
 	return false

@@ -104,7 +104,7 @@ func tlsFault(err error) fault {
 func wireFault(e *h1.Error) fault {
 	switch e.Kind {
 	case h1.Malformed, h1.HeadTooLarge:
-		return fault{class: policy.ProtocolError, kind: "http_protocol_error", status: 502, detail: "malformed response: " + e.Error()}
+		return fault{class: policy.ProtocolError, kind: "http_protocol_error", status: 502, detail: "malformed response: " + e.Reason}
 	case h1.Broken:
 		return fault{class: policy.Truncated, kind: "http_response_incomplete", status: 502, detail: "the response broke off"}
 	}

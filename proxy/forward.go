@@ -63,6 +63,9 @@ func (x *exchange) forward(https bool, authority, path []byte) {
 func (x *exchange) lookup(https bool, authority []byte) bool {
 	c, last := x.c, &x.c.last
 	if last.snap == x.snap && last.https == https && last.authority != nil && bytes.Equal(last.authority, authority) {
+		if last.auth != nil {
+			last.auth.touch()
+		}
 		return true
 	}
 	port := 80

@@ -42,7 +42,6 @@ func (x *exchange) replyFault(f fault, d policy.Decision) {
 	if !x.body.done.Load() {
 		x.c.closing, x.c.linger = true, true
 	}
-	x.log.status = f.status
 	x.c.replyError(reply{status: f.status, kind: f.kind, detail: detail, attempts: attempts, stop: d.Stop, received: f.received})
 }
 

@@ -20,6 +20,8 @@ func (x *exchange) finish(r result, d policy.Decision) {
 	case x.resp != nil:
 		x.deliver(r, d)
 	default:
+		x.log.status = r.fault.status
+		x.account(r, d)
 		x.replyFault(r.fault, d)
 	}
 	x.account(r, d)
@@ -69,7 +71,7 @@ func (x *exchange) deliver(r result, d policy.Decision) {
 		x.deliverUpgrade()
 		return
 	}
-	if x.deliverBody(framing) {
+	if x.deliverBody(framing, r, d) {
 		x.settleRequest()
 		x.release()
 		return
@@ -103,7 +105,10 @@ const smallBody = 4 << 10
 
 // deliverBody moves the body to the client; false where either side broke off.
 // A body that broke off is never made to look whole.
-func (x *exchange) deliverBody(framing h1.Framing) bool {
+//
+// What became of the request is counted before its last byte goes out: who has
+// read an answer finds it in the metrics.
+func (x *exchange) deliverBody(framing h1.Framing, r result, d policy.Decision) bool {
 	sc := x.c.sc
 	if x.whole && x.held.size == 0 {
 		if len(x.heldWhole) <= smallBody && len(x.resp.Trailer) == 0 && x.body.pump == nil {
@@ -113,8 +118,10 @@ func (x *exchange) deliverBody(framing h1.Framing) bool {
 				return false
 			}
 			x.release()
+			x.account(r, d)
 			return x.toClient(sc.Finish(nil))
 		}
+		x.account(r, d)
 		return x.toClient(sc.FinishWith(x.heldWhole, x.resp.Trailer))
 	}
 	for i := 0; ; i++ {
@@ -131,13 +138,14 @@ func (x *exchange) deliverBody(framing h1.Framing) bool {
 		return x.breakOff(framing)
 	}
 	if !x.whole {
-		return x.stream(framing)
+		return x.stream(framing, r, d)
 	}
+	x.account(r, d)
 	return x.toClient(sc.Finish(x.resp.Trailer))
 }
 
 // stream passes the body on as it comes.
-func (x *exchange) stream(framing h1.Framing) bool {
+func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool {
 	sc, uc := x.c.sc, x.uc
 	if !uc.BodyDone() && !x.toClient(sc.Flush()) {
 		return false
@@ -145,6 +153,7 @@ func (x *exchange) stream(framing h1.Framing) bool {
 	for {
 		p, err := uc.NextBody()
 		if err == io.EOF {
+			x.account(r, d)
 			return x.toClient(sc.Finish(x.resp.Trailer))
 		}
 		if err != nil {

@@ -93,6 +93,7 @@ func (st *state) endpointAuthority(x *exchange, k authorityKey) *authority {
 	}
 	last := &c.lastEndpoint
 	if last.snap == x.snap && last.state == st && last.auth != nil && last.auth.key == k {
+		last.auth.touch()
 		return last.auth
 	}
 	*last = lastEndpoint{snap: x.snap, state: st, auth: st.authority(k, time.Now())}

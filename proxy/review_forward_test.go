@@ -52,31 +52,6 @@ func TestFragmentInATarget(t *testing.T) {
 	}
 }
 
-// TestTunnelAndRequestShareAnAuthoritysBudget: a host that no upstream names has
-// one budget, by whichever door it is called.
-func TestTunnelAndRequestShareAnAuthoritysBudget(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close() // refuses from now on
-	s := settings()
-	s.Default.Budget = policy.BudgetConfig{Burst: 3, Window: time.Minute}
-	s.Default.Default.Retry.MaxAttempts = 4
-	srv := start(t, s)
-	c, r := call(t, srv)
-	fmt.Fprintf(c, "GET http://%s/ HTTP/1.1\r\nHost: x\r\n\r\n", addr)
-	if ps := readResponse(t, r).Header.Get("Proxy-Status"); ps != "mulligan; attempts=4; stop=max_attempts; error=connection_refused" {
-		t.Fatal(ps)
-	}
-	c, r = call(t, srv)
-	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", addr)
-	if ps := readResponse(t, r).Header.Get("Proxy-Status"); ps != "mulligan; attempts=1; stop=budget; error=connection_refused" {
-		t.Errorf("after three retries of three: %s", ps)
-	}
-}
-
 // TestBusyAuthorityOutlivesStrangers: an authority in use is not the one that is
 // forgotten when many others come; its spent budget is not new afterwards.
 func TestBusyAuthorityOutlivesStrangers(t *testing.T) {

@@ -3,12 +3,10 @@ package proxy_test
 import (
 	"bufio"
 	"context"
-	"encoding/pem"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -146,11 +144,4 @@ func readResponse(t testing.TB, r *bufio.Reader) *http.Response {
 		t.Fatal(err)
 	}
 	return resp
-}
-
-func writePEM(t testing.TB, file string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -162,47 +161,5 @@ func TestRefusedIsLoggedOnAUsedConnection(t *testing.T) {
 	}
 	if !eventually(func() bool { return strings.Contains(log.String(), "msg=refused") }) {
 		t.Error("not logged")
-	}
-}
-
-// TestAttemptGoesOnOverTLS: the watcher's interruption of a read leaves a TLS
-// connection usable, and in the pool.
-func TestAttemptGoesOnOverTLS(t *testing.T) {
-	var conns atomic.Int32
-	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if r.URL.Path == "/slow" {
-			time.Sleep(300 * time.Millisecond)
-		}
-		io.WriteString(w, "ok")
-	}))
-	up.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	up.StartTLS()
-	defer up.Close()
-	u := upstream("up")
-	u.TLS.CAFile = t.TempDir() + "/ca.pem"
-	writePEM(t, u.TLS.CAFile, up.Certificate().Raw)
-	u.Hosts = []policy.HostPattern{{Name: "secure"}}
-	addr := up.Listener.Addr().(*net.TCPAddr)
-	u.Endpoints = []policy.Endpoint{{Scheme: "https", Host: "127.0.0.1", Port: addr.Port}}
-	u.Default.Timeout.Attempt = 100 * time.Millisecond
-	u.Budget.Burst, u.Budget.Ratio = 0, 0 // a cut is asked for and denied
-	c, r := call(t, start(t, settings(u)))
-	for range 3 {
-		for _, req := range []string{"GET http://secure/slow HTTP/1.1\r\nHost: secure\r\n\r\n",
-			"PUT http://secure/x HTTP/1.1\r\nHost: secure\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"} {
-			io.WriteString(c, req)
-			resp := readResponse(t, r)
-			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
-				t.Fatal(resp.Status, string(b), err)
-			}
-		}
-	}
-	if n := conns.Load(); n != 1 {
-		t.Errorf("%d connections", n)
 	}
 }

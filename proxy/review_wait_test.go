@@ -63,47 +63,6 @@ func TestClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsARequestWhoseDialJustEnded: a cause that comes between the end
-// of a dial and the attempt is not lost.
-func TestShutdownCutsARequestWhoseDialJustEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{t, newMemNet(), nil}
-		ln, _ := b.net.Listen("", "up:80")
-		go func() {
-			for {
-				c, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				go io.Copy(io.Discard, c)
-			}
-		}()
-		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-			<-ctx.Done() // it is connected in the very moment in which nobody wants it any more
-			return b.net.Dial(context.Background(), network, addr)
-		}
-		srv, err := proxy.New(proxy.Options{
-			Proxy: "proxy:1", Metrics: metrics.New(prometheus.NewRegistry()),
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Listen: b.net.Listen, Dial: dial,
-		}, settings())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.srv = srv
-		srv.Start()
-		defer ln.Close()
-		c := b.dial()
-		defer c.Close()
-		go io.WriteString(c, getUp)
-		time.Sleep(time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		srv.Shutdown(ctx)
-		within(t, time.Since(began), time.Second)
-	})
-}
-
 // lingering is a pipe's end that can be closed for writing.
 type lingering struct{ net.Conn }
 

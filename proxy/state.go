@@ -155,7 +155,7 @@ func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority 
 	return a
 }
 
-// touch marks an authority as in use.
+// touch marks an authority as used again, by a connection that remembers it.
 func (a *authority) touch() {
 	if !a.used.Load() {
 		a.used.Store(true)
@@ -178,9 +178,14 @@ func (st *state) ownBudget(k authorityKey, now time.Time) *policy.Budget {
 func (st *state) remaining(now time.Time) int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	least := st.budget.Remaining(now)
+	least, any := 0, false
 	for e := st.recent.Front(); e != nil; e = e.Next() {
-		least = min(least, e.Value.(*authority).budget.Remaining(now))
+		if n := e.Value.(*authority).budget.Remaining(now); !any || n < least {
+			least, any = n, true
+		}
+	}
+	if !any {
+		return st.budget.Remaining(now)
 	}
 	return least
 }

@@ -150,9 +150,9 @@ func clientGets(o policy.Outcome) string {
 		return "gets 403 from mulligan"
 	case policy.Timeout:
 		return "gets 504 from mulligan"
-	case policy.ConnectFailure, policy.DNSNotFound, policy.TLSFailure:
+	case policy.ConnectFailure:
 		return "gets 502 from mulligan, or 504 where it timed out"
-	case policy.Truncated, policy.ErrorEvent:
+	case policy.ErrorEvent:
 		return "gets what came of the upstream's last response, broken off as it was"
 	}
 	return "gets 502 from mulligan"

@@ -106,7 +106,7 @@ func (d *decoder) checkUpstream(name *yaml.Node, u *policy.Upstream, w written) 
 	if w.wrong("hosts", "endpoints") {
 		return
 	}
-	if len(u.Hosts) == 0 && len(u.Endpoints) == 0 {
+	if len(u.Hosts) == 0 && len(u.Endpoints) == 0 && w["listen"] == nil && w["mount"] == nil {
 		d.failHint(name, "write hosts: [api.example.com]", "an upstream needs hosts or endpoints")
 		return
 	}

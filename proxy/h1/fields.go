@@ -117,11 +117,5 @@ func lenientField(line []byte) (Field, error) {
 	if len(name) == 0 || !isAll(name, isToken) {
 		return Field{}, malformed("invalid field name")
 	}
-	known := LookupName(name)
-	if len(name) < colon && (known == NameContentLength || known == NameTransferEncoding) {
-		// Readers that do not remove the white space see another field, and frame
-		// the body without it: what is forwarded must not depend on the reader.
-		return Field{}, malformed("white space after the name of a framing field")
-	}
-	return Field{Name: name, Value: trimSpace(line[colon+1:]), known: known, looked: true}, nil
+	return Field{Name: name, Value: trimSpace(line[colon+1:]), known: LookupName(name), looked: true}, nil
 }

@@ -202,7 +202,7 @@ func FuzzResponse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		br := bufio.NewReader(bytes.NewReader(in))
+		br := bufio.NewReader(bytes.NewReader(cleaned(in)))
 		resp, err := http.ReadResponse(br, &http.Request{Method: method})
 		if err != nil {
 			responseRefusedByTheirs(t, err)
@@ -216,8 +216,30 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
+// cleaned is a response as we would send it on, as to white space between names
+// and colons (RFC 9112 5.1): net/http keeps it, and so misses those fields.
+func cleaned(in []byte) []byte {
+	var out []byte
+	for first := true; len(in) > 0; first = false {
+		line := in
+		if end := bytes.IndexByte(in, '\n'); end >= 0 {
+			line = in[:end+1]
+		}
+		in = in[len(line):]
+		if len(bytes.TrimRight(line, "\r\n")) == 0 {
+			return append(append(out, line...), in...)
+		}
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok && !first {
+			out = append(append(append(out, bytes.TrimRight(name, " \t")...), ':'), value...)
+			continue
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
 func responseRefusedByTheirs(t *testing.T, err error) {
-	for _, known := range []string{"malformed MIME header", "bad Content-Length", "malformed HTTP"} {
+	for _, known := range []string{"malformed MIME header", "bad Content-Length", "malformed HTTP", "unsupported transfer encoding"} {
 		if strings.Contains(err.Error(), known) {
 			return
 		}

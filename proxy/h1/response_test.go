@@ -58,44 +58,43 @@ func TestLenientResponses(t *testing.T) {
 func TestRefusedResponses(t *testing.T) {
 	ok := "HTTP/1.1 200 OK\r\n"
 	for rule, in := range map[string]string{
-		"RFC 9112 4: not HTTP":                      "SSH-2.0-x\r\n\r\n",
-		"RFC 9112 4: HTTP/2":                        "HTTP/2.0 200 OK\r\n\r\n",
-		"RFC 9112 4: HTTP/2, short":                 "HTTP/2 200 OK\r\n\r\n",
-		"RFC 9112 4: no version":                    "HTTP/1. 200 OK\r\n\r\n",
-		"RFC 9112 4: two spaces":                    "HTTP/1.1  200 OK\r\n\r\n",
-		"RFC 9112 4: two digits":                    "HTTP/1.1 20\r\n\r\n",
-		"RFC 9112 4: four digits":                   "HTTP/1.1 2000 OK\r\n\r\n",
-		"RFC 9112 4: letters":                       "HTTP/1.1 2x0 OK\r\n\r\n",
-		"RFC 9112 4: status under 100":              "HTTP/1.1 099 OK\r\n\r\n",
-		"RFC 9112 4: bare CR in the reason":         "HTTP/1.1 200 O\rK\r\n\r\n",
-		"RFC 9112 4: NUL in the reason":             "HTTP/1.1 200 O\x00K\r\n\r\n",
-		"RFC 9112 4: ICY":                           "ICY 200 OK\r\n\r\n",
-		"RFC 9112 4: empty line first":              "\r\n" + ok + "\r\n",
-		"RFC 9112 2.2: bare CR":                     ok + "A: b\rc\r\n\r\n",
-		"RFC 9112 2.2: bare CR, else lenient":       ok + "A: b\rc\nD : e\n\n",
-		"RFC 9112 2.2: NUL":                         ok + "A: b\x00c\r\n\r\n",
-		"RFC 9112 2.2: white space first":           ok + " A: b\r\n\r\n",
-		"RFC 9112 5: no colon":                      ok + "Ab\r\n\r\n",
-		"RFC 9112 5: empty name":                    ok + ": b\r\n\r\n",
-		"RFC 9112 5: space in a name":               ok + "A b: c\r\n\r\n",
-		"RFC 9112 5: name of white space":           ok + "A: b\r\n" + "\x0b: c\r\n\r\n",
-		"RFC 9112 6.3: both length and coding":      ok + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"RFC 9112 6.3: lengths differ":              ok + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n",
-		"RFC 9112 6.3: lengths differ in a list":    ok + "Content-Length: 3, 4\r\n\r\n",
-		"RFC 9112 6.3: length and a list":           ok + "Content-Length: 3\r\nContent-Length: 3, 4\r\n\r\n",
-		"RFC 9112 6.3: invalid length":              ok + "Content-Length: x\r\n\r\n",
-		"RFC 9112 6.3: empty length":                ok + "Content-Length:\r\n\r\n",
-		"RFC 9112 6.3: length too large":            ok + "Content-Length: 9223372036854775808\r\n\r\n",
-		"RFC 9112 6.3: invalid length, though 304":  "HTTP/1.1 304 Not Modified\r\nContent-Length: x\r\n\r\n",
-		"RFC 9112 5.1: space after Content-Length":  ok + "Content-Length : 3\r\n\r\n",
-		"RFC 9112 5.1: tab after Transfer-Encoding": ok + "Transfer-Encoding\t: chunked\r\n\r\n",
-		"RFC 9112 6.1: chunked in HTTP/1.0":         "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"RFC 9112 6.1: another coding":              ok + "Transfer-Encoding: gzip, chunked\r\n\r\n",
-		"RFC 9112 6.1: not chunked":                 ok + "Transfer-Encoding: gzip\r\n\r\n",
-		"RFC 9112 6.1: identity":                    ok + "Transfer-Encoding: identity\r\n\r\n",
-		"RFC 9112 6.1: odd coding":                  ok + "Transfer-Encoding: chunked;q=1\r\n\r\n",
-		"RFC 9112 6.1: folded coding":               ok + "Transfer-Encoding: chun\r\n ked\r\n\r\n",
-		"RFC 9112 6.1: chunked twice":               ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"RFC 9112 4: not HTTP":                     "SSH-2.0-x\r\n\r\n",
+		"RFC 9112 4: HTTP/2":                       "HTTP/2.0 200 OK\r\n\r\n",
+		"RFC 9112 4: HTTP/2, short":                "HTTP/2 200 OK\r\n\r\n",
+		"RFC 9112 4: no version":                   "HTTP/1. 200 OK\r\n\r\n",
+		"RFC 9112 4: two spaces":                   "HTTP/1.1  200 OK\r\n\r\n",
+		"RFC 9112 4: two digits":                   "HTTP/1.1 20\r\n\r\n",
+		"RFC 9112 4: four digits":                  "HTTP/1.1 2000 OK\r\n\r\n",
+		"RFC 9112 4: letters":                      "HTTP/1.1 2x0 OK\r\n\r\n",
+		"RFC 9112 4: status under 100":             "HTTP/1.1 099 OK\r\n\r\n",
+		"RFC 9112 4: bare CR in the reason":        "HTTP/1.1 200 O\rK\r\n\r\n",
+		"RFC 9112 4: NUL in the reason":            "HTTP/1.1 200 O\x00K\r\n\r\n",
+		"RFC 9112 4: ICY":                          "ICY 200 OK\r\n\r\n",
+		"RFC 9112 4: empty line first":             "\r\n" + ok + "\r\n",
+		"RFC 9112 2.2: bare CR":                    ok + "A: b\rc\r\n\r\n",
+		"RFC 9112 2.2: bare CR, else lenient":      ok + "A: b\rc\nD : e\n\n",
+		"RFC 9112 2.2: NUL":                        ok + "A: b\x00c\r\n\r\n",
+		"RFC 9112 2.2: white space first":          ok + " A: b\r\n\r\n",
+		"RFC 9112 5: no colon":                     ok + "Ab\r\n\r\n",
+		"RFC 9112 5: empty name":                   ok + ": b\r\n\r\n",
+		"RFC 9112 5: space in a name":              ok + "A b: c\r\n\r\n",
+		"RFC 9112 5: name of white space":          ok + "A: b\r\n" + "\x0b: c\r\n\r\n",
+		"RFC 9112 6.3: both length and coding":     ok + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"RFC 9112 6.3: lengths differ":             ok + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n",
+		"RFC 9112 6.3: lengths differ in a list":   ok + "Content-Length: 3, 4\r\n\r\n",
+		"RFC 9112 6.3: length and a list":          ok + "Content-Length: 3\r\nContent-Length: 3, 4\r\n\r\n",
+		"RFC 9112 6.3: invalid length":             ok + "Content-Length: x\r\n\r\n",
+		"RFC 9112 6.3: empty length":               ok + "Content-Length:\r\n\r\n",
+		"RFC 9112 6.3: length too large":           ok + "Content-Length: 9223372036854775808\r\n\r\n",
+		"RFC 9112 6.3: invalid length, though 304": "HTTP/1.1 304 Not Modified\r\nContent-Length: x\r\n\r\n",
+		"RFC 9112 5.1: length and spaced coding":   ok + "Content-Length: 3\r\nTransfer-Encoding : chunked\r\n\r\n",
+		"RFC 9112 6.1: chunked in HTTP/1.0":        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"RFC 9112 6.1: another coding":             ok + "Transfer-Encoding: gzip, chunked\r\n\r\n",
+		"RFC 9112 6.1: not chunked":                ok + "Transfer-Encoding: gzip\r\n\r\n",
+		"RFC 9112 6.1: identity":                   ok + "Transfer-Encoding: identity\r\n\r\n",
+		"RFC 9112 6.1: odd coding":                 ok + "Transfer-Encoding: chunked;q=1\r\n\r\n",
+		"RFC 9112 6.1: folded coding":              ok + "Transfer-Encoding: chun\r\n ked\r\n\r\n",
+		"RFC 9112 6.1: chunked twice":              ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
 	} {
 		c := clientOf(in)
 		_, err := c.ReadResponse("GET")
@@ -103,6 +102,15 @@ func TestRefusedResponses(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != Malformed || e.Status != 0 || c.Reusable() {
 			t.Errorf("%s: %v", rule, err)
 		}
+	}
+}
+
+// TestSpaceBeforeColon: white space before a colon is removed (RFC 9112 5.1), of
+// framing fields too: what is sent on is what we understood.
+func TestSpaceBeforeColon(t *testing.T) {
+	resp, err := clientOf("HTTP/1.1 200 OK\r\nContent-Length : 3\r\nX-A\t: b\r\n\r\nabc").ReadResponse("GET")
+	if err != nil || resp.ContentLength != 3 || string(resp.Header[0].Name) != "Content-Length" || string(resp.Header.Get("x-a")) != "b" {
+		t.Errorf("%+v %v", resp, err)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestConnectionRefused(t *testing.T) {
 func TestPOSTWaitsForThePort(t *testing.T) {
 	t.Parallel()
 	p := start(t, `defaults: {retry: {max_attempts: 10, backoff: {strategy: constant, initial_delay: 300ms, jitter: none}, budget: {burst: 100}}}`)
-	addr := closedAddr(t)
+	addr := freeAddr(t)
 	c := dial(t, p.proxy)
 	c.send(head("POST", "http://"+addr+"/", "Content-Length: 5") + "hello")
 	p.wantMetric(1, "mulligan_retries_waiting")

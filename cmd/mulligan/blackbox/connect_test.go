@@ -179,7 +179,7 @@ func TestConnectRefused(t *testing.T) {
 func TestConnectRetriedUntilItListens(t *testing.T) {
 	t.Parallel()
 	p := start(t, `defaults: {retry: {max_attempts: 10, backoff: {strategy: constant, initial_delay: 300ms, jitter: none}, budget: {burst: 100}}}`)
-	addr := closedAddr(t)
+	addr := freeAddr(t)
 	c := dial(t, p.proxy)
 	c.send(lines("CONNECT "+addr+" HTTP/1.1", "Host: "+addr))
 	p.wantMetric(1, "mulligan_retries_waiting")
@@ -255,11 +255,11 @@ func TestTunnelIdle(t *testing.T) {
 func TestTunnelOneWayIsNotIdle(t *testing.T) {
 	t.Parallel()
 	u := serve(t, func(p *peer) {
-		for range 12 {
-			linger(150 * time.Millisecond)
+		for range 10 {
+			linger(500 * time.Millisecond)
 			p.write(".")
 		}
 	})
-	c := start(t, `defaults: {timeout: {tunnel_idle: 1s}}`).connect(u.addr)
-	expectBytes(t, "twelve bytes over 1.8 s", c.r, strings.Repeat(".", 12))
+	c := start(t, `defaults: {timeout: {tunnel_idle: 3s}}`).connect(u.addr)
+	expectBytes(t, "ten bytes over 5 s", c.r, strings.Repeat(".", 10))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -33,11 +34,7 @@ func deafAddr(t *testing.T) string {
 	if err := errors.Join(syscall.Bind(fd, addr), syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: name.(*syscall.SockaddrInet4).Port}).String()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(boundPort(t, fd)))
 	for range 8 { // until one gets no answer
 		conn, err := net.DialTimeout("tcp", address, 300*time.Millisecond)
 		if errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -68,38 +67,6 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
-}
-
-// nextPort is the last port handed out. Ports lie below the kernel's ephemeral
-// range, so that no outgoing connection of a parallel test can take one between
-// its choice and its use.
-var nextPort atomic.Int64
-
-func init() { nextPort.Store(int64(18000 + (os.Getpid()*61)%12000)) }
-
-// freePort returns a port on which nothing listens and which no other test got.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 500 {
-		port := int(nextPort.Add(1))
-		if port > 32000 {
-			nextPort.Store(18000)
-			continue
-		}
-		ln, err := net.Listen("tcp", ":"+strconv.Itoa(port))
-		if err == nil {
-			ln.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
-
-// freeAddr is a free loopback address.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	return "127.0.0.1:" + strconv.Itoa(freePort(t))
 }
 
 // output collects what a process writes.

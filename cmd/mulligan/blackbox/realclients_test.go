@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Issue: tried as a new user would, with curl, wget and Python's requests
@@ -29,15 +30,24 @@ func (p *mulligan) client(program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// reconcile checks that nginx saw as many attempts as were counted.
+// reconcile checks that nginx saw as many attempts as were counted. (It logs a
+// request whose connection lingers only when that is over.)
 func (p *mulligan) reconcile(n *nginx) {
 	p.t.Helper()
-	attempts := n.served("")
-	p.wantMetric(float64(attempts), "mulligan_attempts_total")
-	p.wantMetric(float64(n.served("GET 503")+n.served("POST 503")+n.served("PUT 503")), "mulligan_attempts_total", "result=5xx")
+	agree := func() bool {
+		attempts, _ := p.metric("mulligan_attempts_total")
+		failed, _ := p.metric("mulligan_attempts_total", "result=5xx")
+		return attempts == float64(n.served("")) && failed == float64(n.served("GET 503")+n.served("POST 503")+n.served("PUT 503"))
+	}
+	for deadline := time.Now().Add(patience); !agree(); linger(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Errorf("nginx saw %d attempts; counted were %v", n.served(""), p.allOf("mulligan_attempts_total"))
+			return
+		}
+	}
 	p.wantMetric(0, "mulligan_requests_total", "outcome=failed")
 	if retried, _ := p.metric("mulligan_retries_total"); retried == 0 {
-		p.t.Errorf("%d attempts and no retry: nginx did not fail at all", attempts)
+		p.t.Errorf("%d attempts and no retry: nginx did not fail at all", n.served(""))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // attempts is a configuration by whose max_attempts a reload shows.
 func attempts(n int) string {
-	return fmt.Sprintf("defaults: {retry: {max_attempts: %d, %s}}\n", n, quick)
+	return fmt.Sprintf("defaults: {retry: {max_attempts: %d, %s}}\n", n, strings.Replace(quick, "1000", "1000000", 1))
 }
 
 // awaitAttempts waits until requests get so many attempts.

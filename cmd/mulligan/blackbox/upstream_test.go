@@ -267,6 +267,3 @@ func abort(conn net.Conn) {
 	}
 	conn.Close()
 }
-
-// closedAddr is an address that refuses connections.
-func closedAddr(t *testing.T) string { t.Helper(); return freeAddr(t) }
