@@ -26,10 +26,11 @@ type requestBody struct {
 
 	malformed error // what is wrong with the part that came with the head
 
-	reading atomic.Bool // the pump waits for the client, not for the upstream
-	sent    atomic.Bool // some of it was sent
-	keeping atomic.Bool // all that was taken is kept
-	done    atomic.Bool // the client has sent all of it
+	reading  atomic.Bool // the pump waits for the client, not for the upstream
+	stopping atomic.Bool // the pump is told to stop
+	sent     atomic.Bool // some of it was sent
+	keeping  atomic.Bool // all that was taken is kept
+	done     atomic.Bool // the client has sent all of it
 }
 
 // begin looks at what the request brings. Nothing is read yet.
@@ -85,7 +86,7 @@ func (b *requestBody) takeArrived() {
 		b.x.up.metrics.NotReplayable(metrics.RequestLimit)
 	}
 	if b.done.Load() && b.kept.size <= blockSize {
-		b.here, b.whole, b.oneWay = true, b.kept.piece(0), !b.keeping.Load()
+		b.here, b.whole, b.oneWay = true, b.kept.piece(0), b.kept.size > b.x.route.Buffer.Request
 	}
 }
 
@@ -115,6 +116,7 @@ func (b *requestBody) unsent() {
 // startPump sends the body in a goroutine of its own, so that an answer that
 // comes before the body's end is seen at once.
 func (b *requestBody) startPump(uc *h1.ClientConn) {
+	b.stopping.Store(false)
 	b.pump = make(chan error, 1)
 	b.x.c.watch.moving(uc)
 	go func() {
@@ -136,6 +138,7 @@ func (b *requestBody) stopPump(uc *h1.ClientConn) {
 		return
 	}
 	if !b.pumpEnded() {
+		b.stopping.Store(true)
 		uc.InterruptWrite()
 		b.x.c.sc.InterruptRead()
 		<-b.pump
@@ -216,6 +219,10 @@ func (b *requestBody) next(uc *h1.ClientConn) error {
 	b.reading.Store(true)
 	p, err := sc.NextBody()
 	b.reading.Store(false)
+	if h1.KindOf(err) == h1.Interrupted && !b.stopping.Load() && b.x.c.watch.seen()&causesEnd == 0 {
+		sc.ClearInterrupt() // meant for an idle connection, and too late
+		return nil
+	}
 	if err == io.EOF {
 		b.done.Store(true)
 		b.x.resumeWindow()

@@ -68,11 +68,17 @@ func (c *clientConn) serve() {
 func (c *clientConn) serveRequests() {
 	for {
 		req, err := c.sc.ReadRequest()
+		if err != nil && c.goesOn(err) {
+			continue
+		}
+		c.watch.idleLimit.Store(int64(replyIdle))
+		c.watch.begin(c.s.now())
 		if err != nil {
 			c.refuse(err)
 			return
 		}
-		c.watch.begin(c.s.now())
+		// Whoever found the connection idle and broke in has come too late.
+		c.sc.ClearInterrupt()
 		c.s.watcher.rouse()
 		c.closing = false
 		c.handle(req)
@@ -81,6 +87,21 @@ func (c *clientConn) serveRequests() {
 			return
 		}
 	}
+}
+
+// replyIdle is how long a client may not read an answer that no route has a
+// limit for.
+const replyIdle = time.Minute
+
+// goesOn reports whether an error of ReadRequest is none: the drain broke in
+// when the request's first bytes were already there.
+func (c *clientConn) goesOn(err error) bool {
+	phase, since := c.sc.State()
+	if h1.KindOf(err) != h1.Interrupted || phase != h1.ReadingHead || c.s.now()-since >= int64(headTimeout) {
+		return false
+	}
+	c.sc.ClearInterrupt()
+	return true
 }
 
 // refuse answers what could not be read as a request.
@@ -99,8 +120,8 @@ func (c *clientConn) refuse(err error) {
 		}
 		c.replyError(reply{status: wire.Status, kind: kind, detail: detail})
 	case h1.Interrupted:
+		c.sc.ClearInterrupt()
 		if phase, _ := c.sc.State(); phase == h1.ReadingHead {
-			c.sc.ClearInterrupt()
 			c.replyError(reply{status: 408, kind: "http_request_error", detail: "the request's head did not arrive within 10 s"})
 		}
 	}

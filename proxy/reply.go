@@ -83,6 +83,8 @@ func (c *clientConn) replyError(r reply) {
 	} else {
 		sc.EndHead(h1.Length, int64(len(body)))
 	}
+	c.watch.moving(nil) // a client that does not read is given up
+	defer c.watch.rested()
 	if err := sc.FinishWith(body, nil); err != nil {
 		c.closing = true
 	}

@@ -12,6 +12,9 @@ import (
 func (x *exchange) finish(r result, d policy.Decision) {
 	x.c.watch.moving(x.uc) // a client that does not read its answer is given up as well
 	defer x.c.watch.rested()
+	if x.uc != nil {
+		x.c.watch.on(x.uc) // a wait may have let go of it
+	}
 	switch {
 	case d.Stop == policy.ClientGone:
 		x.abandon(&d)
@@ -34,6 +37,7 @@ func (x *exchange) abandon(d *policy.Decision) {
 	seen := x.c.watch.seen()
 	x.body.stopPump(x.uc)
 	x.dropConn()
+	x.c.watch.calm(causeIdle|causeBroken, nil) // so that what follows is watched anew
 	x.c.sc.ClearInterrupt()
 	x.c.closing = true
 	switch {
