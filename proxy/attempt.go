@@ -176,6 +176,10 @@ func (x *exchange) interrupted(err error) (result, bool) {
 	x.dropConn()
 	switch {
 	case stalled:
+		if x.cut.Retry {
+			x.cut = policy.Decision{}
+			x.session.Undo(time.Now())
+		}
 		x.c.watch.calm(causeIdle, nil)
 		x.c.sc.ClearInterrupt()
 		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: writeFault}, true

@@ -26,11 +26,10 @@ type requestBody struct {
 
 	malformed error // what is wrong with the part that came with the head
 
-	reading  atomic.Bool // the pump waits for the client, not for the upstream
-	stopping atomic.Bool // the pump is told to stop
-	sent     atomic.Bool // some of it was sent
-	keeping  atomic.Bool // all that was taken is kept
-	done     atomic.Bool // the client has sent all of it
+	reading atomic.Bool // the pump waits for the client, not for the upstream
+	sent    atomic.Bool // some of it was sent
+	keeping atomic.Bool // all that was taken is kept
+	done    atomic.Bool // the client has sent all of it
 }
 
 // begin looks at what the request brings. Nothing is read yet.
@@ -116,7 +115,6 @@ func (b *requestBody) unsent() {
 // startPump sends the body in a goroutine of its own, so that an answer that
 // comes before the body's end is seen at once.
 func (b *requestBody) startPump(uc *h1.ClientConn) {
-	b.stopping.Store(false)
 	b.pump = make(chan error, 1)
 	b.x.c.watch.moving(uc)
 	go func() {
@@ -138,7 +136,6 @@ func (b *requestBody) stopPump(uc *h1.ClientConn) {
 		return
 	}
 	if !b.pumpEnded() {
-		b.stopping.Store(true)
 		uc.InterruptWrite()
 		b.x.c.sc.InterruptRead()
 		<-b.pump
@@ -219,10 +216,6 @@ func (b *requestBody) next(uc *h1.ClientConn) error {
 	b.reading.Store(true)
 	p, err := sc.NextBody()
 	b.reading.Store(false)
-	if h1.KindOf(err) == h1.Interrupted && !b.stopping.Load() && b.x.c.watch.seen()&causesEnd == 0 {
-		sc.ClearInterrupt() // meant for an idle connection, and too late
-		return nil
-	}
 	if err == io.EOF {
 		b.done.Store(true)
 		b.x.resumeWindow()

@@ -33,13 +33,17 @@ func (p *clientPolicy) read(value string) error {
 			if err != nil || n == 0 {
 				return errClientPolicy
 			}
-			p.maxAttempts = int(n)
+			if p.maxAttempts == 0 || int(n) < p.maxAttempts { // two lines never loosen each other
+				p.maxAttempts = int(n)
+			}
 		case "total":
 			d, err := parseSeconds(v)
 			if err != nil {
 				return errClientPolicy
 			}
-			p.total = d
+			if p.total == 0 || d < p.total {
+				p.total = d
+			}
 		default:
 			return errClientPolicy
 		}

@@ -77,8 +77,6 @@ func (c *clientConn) serveRequests() {
 			c.refuse(err)
 			return
 		}
-		// Whoever found the connection idle and broke in has come too late.
-		c.sc.ClearInterrupt()
 		c.s.watcher.rouse()
 		c.closing = false
 		c.handle(req)
@@ -120,7 +118,6 @@ func (c *clientConn) refuse(err error) {
 		}
 		c.replyError(reply{status: wire.Status, kind: kind, detail: detail})
 	case h1.Interrupted:
-		c.sc.ClearInterrupt()
 		if phase, _ := c.sc.State(); phase == h1.ReadingHead {
 			c.replyError(reply{status: 408, kind: "http_request_error", detail: "the request's head did not arrive within 10 s"})
 		}

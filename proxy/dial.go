@@ -92,6 +92,10 @@ type tlsConn struct {
 	below net.Conn
 }
 
+// Close closes the connection without a close_notify: an upstream that reads
+// nothing would hold it up for seconds, and nothing is read after it.
+func (c *tlsConn) Close() error { return c.below.Close() }
+
 // NetConn returns the connection that TLS runs over.
 func (c *tlsConn) NetConn() net.Conn { return c.below }
 

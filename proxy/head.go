@@ -171,7 +171,9 @@ func (x *exchange) passInterim(resp *h1.Response) {
 		}
 		x.continued = true
 	} else if x.mayRetry() {
-		x.interim = appendInterim(x.interim, resp)
+		if len(x.interim) < maxInterim { // what is only information may be dropped
+			x.interim = appendInterim(x.interim, resp)
+		}
 		return
 	}
 	sc.StatusLine(1, resp.Status, resp.Reason)
@@ -184,6 +186,9 @@ func (x *exchange) passInterim(resp *h1.Response) {
 	sc.EndHead(h1.NoBody, 0)
 	sc.Flush()
 }
+
+// maxInterim is from how many bytes of kept 1xx heads on no more are kept.
+const maxInterim = 64 << 10
 
 func appendInterim(b []byte, resp *h1.Response) []byte {
 	b = append(b, "HTTP/1.1 "...)

@@ -37,6 +37,8 @@ func TestStuckTLSUpstreamIsLeftAtOnce(t *testing.T) {
 	_, ps, _ := net.SplitHostPort(raw)
 	pn, _ := strconv.Atoi(ps)
 	u.TLS.CAFile = file
+	u.Default.Timeout.Idle = 300 * time.Millisecond
+	u.Default.Retry.MaxAttempts = 1
 	u.Hosts = []policy.HostPattern{{Name: "secure"}}
 	u.Endpoints = []policy.Endpoint{{Scheme: "https", Host: "127.0.0.1", Port: pn}}
 	srv, reg := startWith(t, settings(u), nil, nil)
@@ -44,7 +46,6 @@ func TestStuckTLSUpstreamIsLeftAtOnce(t *testing.T) {
 	fmt.Fprintf(c, "PUT http://secure/ HTTP/1.1\r\nHost: secure\r\nContent-Length: 100000000\r\n\r\n")
 	c.SetWriteDeadline(time.Now().Add(time.Second))
 	io.WriteString(c, strings.Repeat("x", 30_000_000)) // until all buffers are full
-	c.Close()
 	began := time.Now()
 	if !eventually(func() bool { return gauge(t, reg, "mulligan_requests_in_flight", "up") == 0 }) {
 		t.Errorf("still in flight after %v", time.Since(began))

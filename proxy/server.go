@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type Server struct {
 	watcher        *watcher
 
 	listeners []net.Listener
+	addrs     []string // of listeners, as configured
 	listening map[string]bool
 	accepting sync.WaitGroup
 
@@ -118,6 +120,7 @@ func (s *Server) bind(settings *Settings) error {
 			return fmt.Errorf("listen %s: %w", a, err)
 		}
 		s.listeners = append(s.listeners, ln)
+		s.addrs = append(s.addrs, a)
 		s.listening[a] = true
 		own = append(own, ln.Addr())
 	}
@@ -133,29 +136,18 @@ func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
 // ListenAddr is the bound address of a `listen`, or nil.
 func (s *Server) ListenAddr(configured string) net.Addr {
-	i := 1
-	for _, u := range s.snap.Load().settings.Upstreams {
-		if u.Listen == "" {
-			continue
+	for i, a := range s.addrs[1:] {
+		if a == configured {
+			return s.listeners[i+1].Addr()
 		}
-		if u.Listen == configured && i < len(s.listeners) {
-			return s.listeners[i].Addr()
-		}
-		i++
 	}
 	return nil
 }
 
 // Start accepts connections until Shutdown or Close.
 func (s *Server) Start() {
-	addrs := []string{s.opts.Proxy}
-	for _, u := range s.snap.Load().settings.Upstreams {
-		if u.Listen != "" {
-			addrs = append(addrs, u.Listen)
-		}
-	}
 	for i, ln := range s.listeners {
-		s.accepting.Go(func() { s.accept(ln, addrs[i]) })
+		s.accepting.Go(func() { s.accept(ln, s.addrs[i]) })
 	}
 }
 
@@ -185,8 +177,17 @@ func (s *Server) accept(ln net.Listener, configured string) {
 		}
 		go func() {
 			defer s.untrack(c)
+			defer s.survive(c)
 			c.serve()
 		}()
+	}
+}
+
+// survive keeps a fault in serving one connection from ending all others.
+func (s *Server) survive(c *clientConn) {
+	if fault := recover(); fault != nil {
+		s.log.Error("panic while serving a connection", slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+		c.sc.CloseReset()
 	}
 }
 
@@ -276,7 +277,7 @@ func (s *Server) closeIdle() {
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
 		if phase, _ := c.sc.State(); phase == h1.Idle {
-			c.sc.InterruptRead()
+			c.watch.breakIdle()
 		}
 	}
 	s.noteEmpty()

@@ -92,6 +92,7 @@ func TestClientPolicy(t *testing.T) {
 		{"max-attempts=2, total=2.5", 2, 2500 * time.Millisecond, true},
 		{"total=0.000000001", 0, 1, true},
 		{"total=99999999999999999999", 0, 1<<63 - 1, true},
+		{"max-attempts=2, max-attempts=3, total=1, total=2", 2, time.Second, true},
 		{"max-attempts=0", 0, 0, false},
 		{"max-attempts=-1", 0, 0, false},
 		{"max-attempts=1.5", 0, 0, false},

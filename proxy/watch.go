@@ -114,9 +114,23 @@ func (w *watch) calm(c cause, uc *h1.ClientConn) {
 	}
 }
 
-// begin starts watching a request.
+// begin starts watching a request. Whoever found the connection idle and broke
+// in has come too late.
 func (w *watch) begin(now int64) {
+	w.mu.Lock()
 	w.busySince.Store(now)
+	w.mu.Unlock()
+	w.sc.ClearInterrupt()
+}
+
+// breakIdle breaks into a connection that waits for a request, unless one has
+// begun meanwhile.
+func (w *watch) breakIdle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busySince.Load() == 0 {
+		w.sc.InterruptRead()
+	}
 }
 
 // end stops watching; what was armed is disarmed.
@@ -267,7 +281,7 @@ func (w *watch) lookIdle(now int64) {
 		return
 	}
 	if now-phaseSince >= limit {
-		w.sc.Interrupt()
+		w.breakIdle()
 	}
 }
 
