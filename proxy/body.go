@@ -112,15 +112,25 @@ func (b *requestBody) unsent() {
 	}
 }
 
+// errPump is the end of a pump that panicked.
+var errPump = errors.New("the body's pump ended early")
+
 // startPump sends the body in a goroutine of its own, so that an answer that
 // comes before the body's end is seen at once.
 func (b *requestBody) startPump(uc *h1.ClientConn) {
 	b.pump = make(chan error, 1)
 	b.x.c.watch.moving(uc)
 	go func() {
-		err := b.copy(uc)
-		b.x.c.watch.rested()
-		b.pump <- err
+		err := errPump
+		defer func() {
+			if fault := recover(); fault != nil {
+				b.x.s.logPanic(fault)
+				uc.Interrupt()
+			}
+			b.x.c.watch.rested()
+			b.pump <- err
+		}()
+		err = b.copy(uc)
 	}()
 }
 

@@ -209,10 +209,11 @@ func (c *clientConn) close() {
 // end gives back what the request held.
 func (x *exchange) end() {
 	x.leaveFlight()
+	x.body.x = x
+	x.body.stopPump(x.uc) // only a panic has left one
 	if x.uc != nil {
 		x.dropConn()
 	}
-	x.body.x = x
 	x.body.end()
 	x.connect = false
 	x.tunnel, x.upgraded = nil, nil

@@ -186,9 +186,13 @@ func (s *Server) accept(ln net.Listener, configured string) {
 // survive keeps a fault in serving one connection from ending all others.
 func (s *Server) survive(c *clientConn) {
 	if fault := recover(); fault != nil {
-		s.log.Error("panic while serving a connection", slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+		s.logPanic(fault)
 		c.sc.CloseReset()
 	}
+}
+
+func (s *Server) logPanic(fault any) {
+	s.log.Error("panic while serving a connection", slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 }
 
 func (s *Server) track(c *clientConn) bool {

@@ -36,6 +36,7 @@ func (c *clientConn) speaksHTTP(uc *h1.ClientConn) bool {
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
+		defer c.s.survive(c)
 		if _, err := uc.Peek(1); h1.KindOf(err) != h1.Interrupted {
 			c.sc.InterruptRead()
 		}
@@ -87,6 +88,7 @@ func (c *clientConn) pourBoth(uc *h1.ClientConn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer c.s.survive(c)
 		pour(uc, c.sc)
 	}()
 	pour(c.sc, uc)
