@@ -59,7 +59,8 @@ func (x *exchange) dialTunnel() result {
 		return x.failed(err)
 	}
 	x.tunnel = uc
-	return result{outcome: policy.Outcome{Status: 200}}
+	// No answer of the upstream's: what it is worth to the budget shows later.
+	return result{outcome: policy.Outcome{Status: 200}, decided: true, decision: policy.Decision{Stop: policy.Success, Verdict: policy.Succeeded}}
 }
 
 // insideTunnel is where requests go that a client speaks plainly in a tunnel.
@@ -78,8 +79,8 @@ func (c *clientConn) openTunnel() {
 	x.up.metrics.TunnelOpened("established")
 	x.leaveFlight()
 	sc.StatusLine(1, 200, []byte("Connection established"))
-	if n := x.session.Attempts(); n > 1 {
-		sc.FieldString("Proxy-Status", proxyStatus(n, policy.Success, 200, ""))
+	if x.number > 1 {
+		sc.FieldString("Proxy-Status", proxyStatus(x.number, policy.Success, 200, ""))
 	}
 	sc.EndHead(h1.NoBody, 0)
 	if sc.Finish(nil) != nil {
@@ -101,6 +102,9 @@ func (c *clientConn) openTunnel() {
 		c.serveInside()
 		return
 	}
+	// All of an opaque tunnel that can be retried is its dial, so that counts as
+	// the answer; requests in a tunnel have answers of their own.
+	x.auth.budget.Answered(time.Now())
 	x.auth.pool.Detach(uc)
 	c.pourBoth(uc)
 	c.watch.endTunnel()

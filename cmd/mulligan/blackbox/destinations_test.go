@@ -109,6 +109,7 @@ func TestDeniedDestinations(t *testing.T) {
 		t.Errorf("%d refusals took %v: something was dialled", 2*len(hosts), spent)
 	}
 	p.wantMetric(float64(len(hosts)), "mulligan_requests_total", "outcome=permanent")
+	p.wantMetric(float64(len(hosts)), "mulligan_tunnels_total", "result=denied")
 	p.wantMetric(0, "mulligan_retries_total")
 }
 
