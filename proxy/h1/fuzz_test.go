@@ -229,7 +229,7 @@ func cleaned(in []byte) []byte {
 		if len(bytes.TrimRight(line, "\r\n")) == 0 {
 			return append(append(out, line...), in...)
 		}
-		if name, value, ok := bytes.Cut(line, []byte(":")); ok && !first {
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok && !first && line[0] != ' ' && line[0] != '\t' {
 			out = append(append(append(out, bytes.TrimRight(name, " \t")...), ':'), value...)
 			continue
 		}
