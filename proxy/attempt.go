@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -246,99 +245,3 @@ func (x *exchange) answered() result {
 }
 
 func (x *exchange) respField(name string) string { return string(x.resp.Header.Get(name)) }
-
-// hold keeps a small response back until it is whole, so that one that breaks
-// off is a failed attempt and not half an answer. over is true where the attempt
-// ended meanwhile.
-func (x *exchange) hold() (r result, over bool) {
-	x.whole, x.broken, x.heldWhole = false, false, nil
-	resp := x.resp
-	if resp.Status == 101 {
-		return result{}, false
-	}
-	if p, ok := x.uc.BufferedBody(); ok {
-		x.heldWhole, x.whole = p, true
-		return result{}, false
-	}
-	if resp.Framing != h1.Length || resp.ContentLength > x.route.Buffer.Response || !x.s.buffered.take(resp.ContentLength) {
-		return result{}, false
-	}
-	x.charged += resp.ContentLength
-	x.armHold()
-	for {
-		p, err := x.uc.NextBody()
-		switch {
-		case err == nil:
-			x.held.add(p)
-			continue
-		case err == io.EOF:
-			x.whole = true
-			return result{}, false
-		case x.resume(err):
-			// timeout.attempt passed, but nothing could follow: the client gets what
-			// is there, and the rest as it comes.
-			return result{}, false
-		}
-		if h1.KindOf(err) == h1.Interrupted && x.c.watch.seen()&^(causeWindow|causeAttempt) == 0 && !x.cut.Retry {
-			return result{}, false // the window ends with the header, which is here
-		}
-		if r, over := x.interrupted(err); over {
-			return r, true
-		}
-		x.broken = true
-		return result{}, false
-	}
-}
-
-// armHold bounds a hold by timeout.attempt where nothing else does: where no
-// retry could follow, a slow body is passed on after that.
-func (x *exchange) armHold() {
-	w := &x.c.watch
-	if d := x.route.Timeout.Attempt; d > 0 && w.attemptAt.Load() == 0 {
-		w.start(&w.attemptAt, x.s.now(), int64(d))
-	}
-}
-
-// dropConn closes the connection of an attempt that failed on it.
-func (x *exchange) dropConn() {
-	x.leave(func() {
-		if !x.detached {
-			x.auth.pool.Discard(x.uc)
-			return
-		}
-		x.uc.Close()
-	})
-}
-
-// release ends with a response that is not wanted any more: its connection goes
-// back to the pool if all of it was read.
-func (x *exchange) release() {
-	x.body.stopPump(x.uc)
-	x.leave(func() {
-		if !x.detached {
-			x.auth.pool.Put(x.uc)
-			return
-		}
-		x.uc.Close()
-	})
-}
-
-// leave forgets a response, and its connection after ending with that.
-func (x *exchange) leave(end func()) {
-	if x.uc != nil {
-		x.c.watch.on(nil)
-		x.c.watch.moved.Store(nil)
-		end()
-		x.uc = nil
-	}
-	x.resp, x.detached = nil, false
-	x.forgetHeld()
-}
-
-func (x *exchange) forgetHeld() {
-	x.held.reset()
-	x.heldWhole = nil
-	x.whole, x.broken = false, false
-	x.s.buffered.giveBack(x.charged)
-	x.charged = 0
-}
