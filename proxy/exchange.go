@@ -93,12 +93,13 @@ func (x *exchange) aim(up *upstream, routePath []byte) {
 // connection's buffer needs no copy for that.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// keyed reports whether the request carries an idempotency key that is not empty.
+// keyed reports whether the request carries an idempotency key that is not empty
+// and that the upstream will see.
 func (x *exchange) keyed() bool {
 	for _, name := range x.route.Retry.IdempotencyKeys {
 		for i := range x.req.Header {
 			if f := &x.req.Header[i]; len(f.Value) > 0 && h1.EqualName(f.Name, name) {
-				return true
+				return !x.seen.options || !endsHere(nominated(x.req.Header), f)
 			}
 		}
 	}
