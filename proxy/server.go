@@ -25,6 +25,9 @@ type Options struct {
 	Log     *slog.Logger     // nil: slog's default
 	// Own are listeners of this process besides the Server's: never dialled.
 	Own []net.Addr
+	// Quiet, where set, is called when no request has been under way for a second,
+	// after there were some.
+	Quiet func()
 	// Listen and Dial replace net's, for tests. With Dial the guard is not asked.
 	Listen func(network, address string) (net.Listener, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
@@ -87,7 +90,7 @@ func New(opts Options, settings *Settings) (*Server, error) {
 	}
 	opts.Metrics.SetBudgets(s.budgets)
 	opts.Metrics.SetBufferedBytes(func() float64 { return float64(s.buffered.used.Load()) })
-	s.watcher = newWatcher(s.now)
+	s.watcher = newWatcher(s.now, opts.Quiet)
 	return s, nil
 }
 

@@ -4,13 +4,18 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mulligan/metrics"
 	"mulligan/policy"
+	"mulligan/proxy"
 )
 
 const (
@@ -226,5 +231,50 @@ func TestTunnelIdle(t *testing.T) {
 			b.Errorf("%d bytes", n)
 		}
 		within(b.T, time.Since(began), 20*time.Second)
+	})
+}
+
+// TestQuiet: the proxy says once that it has become quiet, and never while a
+// request is under way.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubble{t, newMemNet(), nil}
+		ln, _ := b.net.Listen("", "up:80")
+		defer ln.Close()
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					http.ReadRequest(bufio.NewReader(c))
+					time.Sleep(10 * time.Second)
+					io.WriteString(c, ok)
+				}()
+			}
+		}()
+		var quiet []time.Time
+		s := settings()
+		s.Default.Default.Timeout.Attempt = 0
+		srv, err := proxy.New(proxy.Options{
+			Proxy: "proxy:1", Metrics: metrics.New(prometheus.NewRegistry()), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Listen: b.net.Listen, Dial: b.net.Dial, Quiet: func() { quiet = append(quiet, time.Now()) },
+		}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Start()
+		began := time.Now()
+		c := b.dial()
+		if resp := b.send(c, getUp); resp.StatusCode != 200 {
+			t.Error(resp.Status)
+		}
+		time.Sleep(30 * time.Second)
+		c.Close()
+		srv.Close()
+		if len(quiet) != 1 || quiet[0].Sub(began) < 11*time.Second || quiet[0].Sub(began) > 12*time.Second {
+			t.Errorf("quiet at %v, the request ended after 10 s", quiet)
+		}
 	})
 }

@@ -293,7 +293,8 @@ const (
 
 // watcher visits every client connection, as long as there is anything to see.
 type watcher struct {
-	now func() int64
+	now   func() int64
+	quiet func() // called when it parks; may be nil
 
 	mu     sync.Mutex
 	all    map[*watch]struct{}
@@ -304,8 +305,8 @@ type watcher struct {
 	done   chan struct{}
 }
 
-func newWatcher(now func() int64) *watcher {
-	w := &watcher{now: now, all: map[*watch]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+func newWatcher(now func() int64, quiet func()) *watcher {
+	w := &watcher{now: now, quiet: quiet, all: map[*watch]struct{}{}, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -372,6 +373,9 @@ func (w *watcher) run() {
 				quiet = 0
 			} else {
 				pause = time.Second
+				if quiet == restless && w.quiet != nil {
+					w.quiet()
+				}
 			}
 		}
 		timer.Reset(pause)

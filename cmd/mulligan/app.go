@@ -49,7 +49,7 @@ func newApp(cfg *config.Config, log *logger) (_ *app, err error) {
 	}
 	undo = append(undo, a.admin.stop)
 	a.proxy, err = proxy.New(proxy.Options{
-		Proxy: cfg.Proxy, Metrics: a.metrics, Log: log.Logger, Own: []net.Addr{a.admin.listener.Addr()},
+		Proxy: cfg.Proxy, Metrics: a.metrics, Log: log.Logger, Own: []net.Addr{a.admin.listener.Addr()}, Quiet: giveBack(),
 	}, settings)
 	if err != nil {
 		return nil, bindFailed(err)
