@@ -95,7 +95,12 @@ func (a *authority) write(cert tls.Certificate) (certFile, keyFile string) {
 // upstream speaks TLS with a certificate for 127.0.0.1 and localhost.
 func (a *authority) upstream(t *testing.T, list ...answer) *upstream {
 	t.Helper()
-	return a.upstreamWith(t, &tls.Config{Certificates: []tls.Certificate{a.leaf(time.Now().Add(time.Hour), "127.0.0.1", "localhost")}}, list...)
+	return a.upstreamWith(t, rightConfig(a), list...)
+}
+
+// rightConfig is a server's configuration in which nothing is wrong.
+func rightConfig(a *authority) *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{a.leaf(time.Now().Add(time.Hour), "127.0.0.1", "localhost")}}
 }
 
 func (a *authority) upstreamWith(t *testing.T, config *tls.Config, list ...answer) *upstream {

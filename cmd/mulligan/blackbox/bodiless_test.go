@@ -58,13 +58,18 @@ func TestStrayBytesAfterAResponse(t *testing.T) {
 		"204":    "HTTP/1.1 204 No Content\r\n\r\n",
 		"304":    "HTTP/1.1 304 Not Modified\r\n\r\n",
 		"length": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"HEAD":   "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n",
 		"last":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := answers(t, raw(first+forged), text(200, "real"))
 			p := start(t, "")
-			p.get(u.url("/"))
+			method := "GET"
+			if name == "HEAD" {
+				method = name
+			}
+			p.do(method, u.url("/"), "")
 			r := p.get(u.url("/"))
 			want(t, "body", r.Body, "real")
 			want(t, "connections", u.connections(), 2)

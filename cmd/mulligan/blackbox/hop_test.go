@@ -105,3 +105,52 @@ func TestH2CIsNotForwarded(t *testing.T) {
 		t.Errorf("the upgrade to h2c reached the upstream: %q", got.Head)
 	}
 }
+
+// Nor does a response lose its framing that way.
+func TestResponseConnectionCannotNameFraming(t *testing.T) {
+	t.Parallel()
+	p := start(t, `defaults: {retry: {`+quick+`}}`)
+	for _, bytes := range []string{
+		"HTTP/1.1 200 OK\r\nConnection: Content-Length\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nConnection: Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+	} {
+		u := answers(t, raw(bytes))
+		c := dial(t, p.proxy)
+		c.send(head("GET", u.url("/")))
+		r := c.next("GET")
+		if r.Status == 502 {
+			continue // refusing it is as good
+		}
+		want(t, "status", r.Status, 200)
+		want(t, "body", r.Body, "hello")
+		c.expectOpen(u.url("/"))
+	}
+}
+
+// A key that Connection takes away before the upstream protects nothing: the
+// request is repeated only if the upstream can see the key.
+func TestConnectionCannotNameTheKey(t *testing.T) {
+	t.Parallel()
+	p := start(t, `defaults: {retry: {`+quick+`}}`)
+	u := answers(t, text(503, ""), text(200, ""))
+	p.do("POST", u.url("/"), "", "Connection: Idempotency-Key", "Idempotency-Key: k")
+	if got := u.request(1); !got.has("Idempotency-Key") && u.count() > 1 {
+		t.Errorf("a POST was repeated though its key never reached the upstream: %q", got.Head)
+	}
+}
+
+// Our own Via is there whatever Connection names.
+func TestConnectionCannotNameVia(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	u := answers(t, text(200, "", "Connection: Via, Proxy-Status"))
+	r := p.get(u.url("/"), "Connection: Via, Mulligan-Policy", "Via: 1.1 fred", "Mulligan-Policy: max-attempts=1")
+	r.expect(t, 200, "")
+	got := u.request(1)
+	contains(t, "Via at the upstream", strings.Join(got.all("Via"), ", "), "mulligan-")
+	contains(t, "Via at the client", strings.Join(r.all("Via"), ", "), "mulligan-")
+	want(t, "Mulligan-Policy at the upstream", got.has("Mulligan-Policy"), false)
+	mine := r.get("Via")
+	r = p.get(u.url("/"), "Connection: Via", "Via: "+mine) // a loop stays one
+	r.expectProblem(t, 502, "error=proxy_loop_detected")
+}

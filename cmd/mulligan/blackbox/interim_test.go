@@ -206,3 +206,28 @@ func TestInterimThenKeepAlive(t *testing.T) {
 	}
 	want(t, "connections", u.connections(), 1)
 }
+
+// An interim response is no response header: neither timeout.attempt nor the
+// window is stretched by any number of them.
+func TestInterimsStretchNothing(t *testing.T) {
+	t.Parallel()
+	dripping := func(p *peer, _ *request) bool {
+		for range 60 {
+			if _, err := p.Write([]byte(early)); err != nil {
+				return false
+			}
+			linger(50 * time.Millisecond)
+		}
+		return false
+	}
+	u := answers(t, dripping, text(200, "second"))
+	p := start(t, `defaults: {timeout: {attempt: 800ms, total: 20s}, retry: {`+quick+`}}`)
+	p.get(u.url("/")).expect(t, 200, "attempts=2; stop=success; received-status=200")
+	p.wantMetric(1, "mulligan_attempts_total", "result=timeout")
+
+	u = answers(t, dripping)
+	c := dial(t, p.proxy)
+	c.send(head("POST", u.url("/"), "Content-Length: 0", "Mulligan-Policy: total=0.3"))
+	want(t, "interim", c.next("POST").Status, 103)
+	c.final("POST").expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
+}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// nginx is a real web server whose answers fail now and then: one in four is a
+// nginx is a real web server whose answers fail now and then: one in three is a
 // 503 and one in ten is a connection closed without an answer.
 type nginx struct {
 	t         *testing.T
@@ -103,7 +103,7 @@ http {
   client_max_body_size 20m;
   log_format short '$request_method $status $uri';
   access_log access.log short;
-  split_clients "a$request_id" $busy { 25%% 1; * ""; }
+  split_clients "a$request_id" $busy { 35%% 1; * ""; }
   split_clients "b$request_id" $gone { 10%% 1; * ""; }
   server {
     listen %s;

@@ -108,7 +108,7 @@ func TestStalePooledConnection(t *testing.T) {
 
 // settled gives what was just done on a connection time to arrive: an answer to
 // be taken as whole and its connection to be pooled, a close to be noticed.
-func (u *upstream) settled() { linger(100 * time.Millisecond) }
+func (u *upstream) settled() { linger(200 * time.Millisecond) }
 
 // One that dies once the request is on it is an attempt: a GET is retried and
 // counted, a POST is not sent twice.

@@ -86,7 +86,7 @@ func TestCurlUploadsAtNginx(t *testing.T) {
 		{"-d", "small", "-H", "Idempotency-Key: k", url},
 		{"--data-binary", "@" + file, "-H", "Idempotency-Key: k", url},
 	} {
-		for range 4 {
+		for range 6 {
 			out, err := p.client(curl, append([]string{"-sS", "--fail-with-body"}, args...)...)
 			if err != nil || out != "stored\n" {
 				t.Errorf("curl upload %d: %v, %q", i, err, tail(out, 500))

@@ -15,7 +15,7 @@ func TestHangWithinTheHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := answers(t, func(p *peer, r *request) bool { p.write(beginning); return hang(p, r) }, text(200, "second"))
-			p := start(t, `defaults: {timeout: {attempt: 200ms}, retry: {`+quick+`}}`)
+			p := start(t, `defaults: {timeout: {attempt: 800ms}, retry: {`+quick+`}}`)
 			r := p.get(u.url("/"))
 			r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 			want(t, "body", r.Body, "second")
@@ -90,10 +90,12 @@ func TestUpstreamThatDoesNotReadIsGivenUp(t *testing.T) {
 // though its last bytes are still unread. (A FIN would be behind them.)
 func TestClientGoneWithAStuckUpload(t *testing.T) {
 	t.Parallel()
+	reached := make(chan bool, 1)
 	release := make(chan bool)
 	gone := make(chan bool, 1)
 	u := serve(t, func(p *peer) {
 		r := p.head()
+		reached <- true
 		<-release
 		p.body(r)
 		gone <- true
@@ -102,6 +104,8 @@ func TestClientGoneWithAStuckUpload(t *testing.T) {
 	c := dial(t, p.proxy)
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 	c.send(head("PUT", u.url("/"), "Content-Length: 60000000") + strings.Repeat("x", 50_000_000)) // until it is stuck
+	<-reached
+	eventually(t, "the upload to begin", func() bool { return u.count() == 1 })
 	abort(c.TCPConn)
 	p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
 	p.wantMetric(1, "mulligan_requests_total", "outcome=client_gone")
@@ -162,4 +166,55 @@ func TestCrowdLeavesMidUpload(t *testing.T) {
 		p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
 	}
 	p.wantMetric(0, "mulligan_buffered_bytes")
+}
+
+// An upload that stalls at one upstream connection is tried anew on another, and
+// the second attempt has all of timeout.idle for itself.
+func TestRetryAfterAStalledUpload(t *testing.T) {
+	t.Parallel()
+	release := make(chan bool)
+	u := serve(t, func(p *peer) {
+		r := p.head()
+		if r == nil {
+			return
+		}
+		if p.number%2 == 1 {
+			<-release // reads no body
+			return
+		}
+		linger(500 * time.Millisecond) // half of timeout.idle
+		p.body(r)
+		text(200, "whole", "Connection: close")(p, r)
+	})
+	defer close(release)
+	p := start(t, `defaults: {timeout: {idle: 1s}, buffer: {request: 60MiB}, retry: {`+quick+`}}`)
+	body := strings.Repeat("y", 20_000_000)
+	for range 4 {
+		c := dial(t, p.proxy)
+		go c.send(head("PUT", u.url("/"), "Content-Length: 20000000") + body)
+		r := c.final("PUT")
+		r.expect(t, 200, "attempts=2; stop=success; received-status=200")
+		c.Close()
+	}
+	p.wantMetric(4, "mulligan_attempts_total", "result=timeout")
+}
+
+// Clients that stop in their own uploads are to blame themselves, each of them:
+// nothing is retried for them, and no budget is spent.
+func TestStalledClientsAreToBlame(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	p := start(t, `defaults: {timeout: {idle: 400ms}, retry: {`+quick+`}}`)
+	conns := make([]*client, 60)
+	for i := range conns {
+		conns[i] = dial(t, p.proxy)
+		conns[i].send(head("PUT", u.url("/"), "Content-Length: 10") + "half")
+	}
+	for _, c := range conns {
+		if r := c.final("PUT"); r.Status != 408 {
+			t.Errorf("status %d, %q", r.Status, r.get("Proxy-Status"))
+		}
+	}
+	p.wantMetric(0, "mulligan_retries_total")
+	want(t, "attempts seen", u.count(), len(conns))
 }
