@@ -170,7 +170,7 @@ func (x *exchange) interrupted(err error) (result, bool) {
 		}
 	}
 	seen := x.c.watch.seen()
-	stalled := seen&causesEnd == causeIdle && x.body.pump != nil && !x.body.reading.Load()
+	stalled := x.body.pump != nil && x.c.watch.upstreamStalled()
 	x.body.stopPump(x.uc)
 	x.dropConn()
 	switch {

@@ -26,7 +26,6 @@ type requestBody struct {
 
 	malformed error // what is wrong with the part that came with the head
 
-	reading atomic.Bool // the pump waits for the client, not for the upstream
 	sent    atomic.Bool // some of it was sent
 	keeping atomic.Bool // all that was taken is kept
 	done    atomic.Bool // the client has sent all of it
@@ -223,9 +222,9 @@ func (b *requestBody) dropKept() {
 // next moves one piece from the client to the upstream.
 func (b *requestBody) next(uc *h1.ClientConn) error {
 	sc := b.x.c.sc
-	b.reading.Store(true)
+	b.x.c.watch.reading.Store(true)
 	p, err := sc.NextBody()
-	b.reading.Store(false)
+	b.x.c.watch.reading.Store(false)
 	if err == io.EOF {
 		b.done.Store(true)
 		b.x.resumeWindow()

@@ -278,3 +278,32 @@ func TestQuiet(t *testing.T) {
 		}
 	})
 }
+
+// TestEachAttemptMayStandStill: an upload that stood still for timeout.idle in one
+// attempt has all of it again in the next, even if that gets exactly as far.
+func TestEachAttemptMayStandStill(t *testing.T) {
+	s := settings()
+	s.Default.Default.Timeout.Total = 0
+	s.Default.Default.Retry.MaxAttempts = 3
+	stuck := func(c net.Conn) {
+		c.Read(make([]byte, 1000))
+		time.Sleep(time.Hour)
+	}
+	inBubble(t, s, stuck, func(b *bubble) {
+		c := b.dial()
+		began := time.Now()
+		go func() {
+			io.WriteString(c, "PUT http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 100000\r\n\r\n")
+			c.Write(make([]byte, 100000))
+		}()
+		resp := readResponse(b.T, bufio.NewReader(c))
+		if resp.StatusCode != 504 || resp.Header.Get("Proxy-Status") != "mulligan; attempts=3; stop=max_attempts; error=connection_write_timeout" {
+			b.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
+		}
+		if took := time.Since(began); took < 3*time.Minute || took > 3*time.Minute+time.Second {
+			b.Errorf("took %v, want 3m", took)
+		}
+		c.Close()
+		time.Sleep(2 * time.Hour)
+	})
+}

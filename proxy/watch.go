@@ -44,12 +44,15 @@ type watch struct {
 	sendLimit atomic.Int64                  // that attempt's limit: its clock stands while the write is held up
 	idleLimit atomic.Int64                  // ns that a moving body may stand still; 0 = no limit
 	movers    atomic.Int32                  // bodies that are being moved now
+	moves     atomic.Int32                  // how many bodies have begun to be
+	reading   atomic.Bool                   // the client is waited for with its body, not the upstream
 	moved     atomic.Pointer[h1.ClientConn]
 	tunnel    atomic.Bool // a half-close is not the end, and is passed on
 
 	mu       sync.Mutex
 	awaiting bool // a response header is awaited: only then do clocks start
 	causes   cause
+	stalled  bool        // with causeIdle: it was the upstream that did not move
 	target   interrupter // what the request waits for now
 	cancel   context.CancelFunc
 	wake     chan struct{} // capacity 1: ends a wait
@@ -57,6 +60,7 @@ type watch struct {
 	// the watcher's own notes
 	lastSince    int64
 	lastProgress uint64
+	lastMoves    int32
 	lastMove     int64
 	nextPoll     int64
 }
@@ -99,6 +103,14 @@ func (w *watch) start(clock *atomic.Int64, now, d int64) {
 	if at := now + d; w.awaiting && at > now {
 		clock.Store(at)
 	}
+}
+
+// upstreamStalled reports whether the request was broken into because its body
+// stood still, by the upstream's fault.
+func (w *watch) upstreamStalled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.causes&causesEnd == causeIdle && w.stalled
 }
 
 // calm withdraws causes that led to nothing, and lets the connection go on.
@@ -165,6 +177,7 @@ func (w *watch) beginTunnel(now int64, uc *h1.ClientConn, idle time.Duration) {
 // that it is not any more.
 func (w *watch) moving(uc *h1.ClientConn) {
 	w.moved.Store(uc)
+	w.moves.Add(1)
 	w.movers.Add(1)
 }
 
@@ -198,6 +211,9 @@ func (w *watch) fire(c cause, still func() bool) {
 	defer w.mu.Unlock()
 	if w.causes&c != 0 || !still() {
 		return
+	}
+	if c == causeIdle {
+		w.stalled = !w.reading.Load() // asked before the interruption changes it
 	}
 	w.causes |= c
 	if w.target != nil {
@@ -260,8 +276,10 @@ func (w *watch) lookBody(now int64, same func() bool) {
 	if uc := w.moved.Load(); uc != nil {
 		progress += uc.Progress()
 	}
-	if w.lastMove == 0 || progress != w.lastProgress {
-		w.lastProgress, w.lastMove = progress, now
+	// A body that has begun anew has moved, even if it came as far as the one before.
+	moves := w.moves.Load()
+	if w.lastMove == 0 || progress != w.lastProgress || moves != w.lastMoves {
+		w.lastProgress, w.lastMoves, w.lastMove = progress, moves, now
 		return
 	}
 	if now-w.lastMove >= limit {
