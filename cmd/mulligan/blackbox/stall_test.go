@@ -102,10 +102,11 @@ func TestClientGoneWithAStuckUpload(t *testing.T) {
 	})
 	p := start(t, `defaults: {timeout: {idle: 5m}}`)
 	c := dial(t, p.proxy)
-	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-	c.send(head("PUT", u.url("/"), "Content-Length: 60000000") + strings.Repeat("x", 50_000_000)) // until it is stuck
+	upload := strings.Repeat("x", 50_000_000) // made before the clock starts: that takes its time under load
+	c.send(head("PUT", u.url("/"), "Content-Length: 60000000"))
 	<-reached
-	eventually(t, "the upload to begin", func() bool { return u.count() == 1 })
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	c.send(upload) // until it is stuck
 	abort(c.TCPConn)
 	p.wantMetric(0, "mulligan_requests_in_flight", "upstream=default")
 	p.wantMetric(1, "mulligan_requests_total", "outcome=client_gone")
