@@ -49,7 +49,7 @@ func (x *exchange) wait(d time.Duration) policy.Stop {
 	x.up.metrics.Waiting.Inc()
 	defer x.up.metrics.Waiting.Dec()
 	began := time.Now()
-	x.keepForWait()
+	x.keepForWait(d)
 	if !x.body.replayable() {
 		return policy.BodyNotReplayable // it outgrew its buffer between the decision and now
 	}
@@ -76,13 +76,15 @@ const salvageFor = 5 * tick
 // keepForWait readies the request for a wait: nothing more is sent, the body
 // that is kept is booked, and a short response is taken off its connection, so
 // that the connection can be used again.
-func (x *exchange) keepForWait() {
+func (x *exchange) keepForWait(d time.Duration) {
 	x.body.stopPump(x.uc)
 	x.body.book()
 	if x.uc == nil {
 		return
 	}
-	defer x.freeSlot()
+	if d >= tick { // for less it is not worth a copy of the response
+		defer x.freeSlot()
+	}
 	if x.whole || x.broken {
 		return
 	}

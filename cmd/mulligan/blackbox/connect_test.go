@@ -239,12 +239,12 @@ func TestTunnelIdle(t *testing.T) {
 	t.Parallel()
 	gone := make(chan bool, 1)
 	u := serve(t, func(p *peer) { p.write("."); gone <- p.ended() })
-	p := start(t, `defaults: {timeout: {tunnel_idle: 400ms}}`)
+	p := start(t, `defaults: {timeout: {tunnel_idle: 1s}}`)
 	c := p.connect(u.addr)
 	begun := time.Now()
 	expectBytes(t, "first byte", c.r, ".")
 	c.expectEnd()
-	if waited := time.Since(begun); waited < 300*time.Millisecond {
+	if waited := time.Since(begun); waited < 500*time.Millisecond {
 		t.Errorf("the tunnel ended after %v, before tunnel_idle", waited)
 	}
 	want(t, "the upstream's side ended", <-gone, true)
