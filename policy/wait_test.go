@@ -152,3 +152,20 @@ func TestWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowEndsAnAttemptInAnyCase: whatever else would have stopped a retry, an
+// attempt that the window ended says so. Only a client that left comes first.
+func TestWindowEndsAnAttemptInAnyCase(t *testing.T) {
+	for _, also := range causes {
+		s := retried(t)
+		also.apply(s)
+		s.outcome, s.state.Left = policy.Outcome{Class: policy.Timeout}, 0
+		want := policy.Window
+		if also.stop == policy.ClientGone {
+			want = policy.ClientGone
+		}
+		if d, _ := s.next(); d.Retry || d.Stop != want {
+			t.Errorf("with %q: retry %v, stop %q, want %q", also.stop, d.Retry, d.Stop, want)
+		}
+	}
+}
