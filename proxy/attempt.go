@@ -28,7 +28,7 @@ const (
 )
 
 // attempt makes one try to get a response. On return x.resp is the response, if
-// there is one, held where policy says so.
+// there is one, held where it is small.
 func (x *exchange) attempt() result {
 	x.number++
 	x.wrote = false
@@ -213,8 +213,8 @@ func (x *exchange) failed(err error) result {
 	return result{outcome: policy.Outcome{Class: f.class}, fault: f}
 }
 
-// answered is an attempt with a response head: the body is held where a retry
-// could follow and it is small, then policy gets to know what it says.
+// answered is an attempt with a response head: a small body is held until it is
+// whole, then policy gets to know what came.
 func (x *exchange) answered() result {
 	if x.resp.Status == 101 {
 		if x.body.stopPump(x.uc); !x.upgrades() || !x.body.done.Load() || !x.uc.Finished() {

@@ -35,7 +35,9 @@ func (c *racingConn) SetReadDeadline(t time.Time) error {
 // pipeListener accepts one connection of the test's own.
 type pipeListener struct {
 	net.Listener
-	first chan net.Conn
+	first  chan net.Conn
+	served chan struct{} // closed when the next one is waited for: the first is served then
+	once   sync.Once
 }
 
 func (l *pipeListener) Accept() (net.Conn, error) {
@@ -43,6 +45,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 	case c := <-l.first:
 		return c, nil
 	default:
+		l.once.Do(func() { close(l.served) })
 		return l.Listener.Accept()
 	}
 }
@@ -56,12 +59,14 @@ func TestRequestThatMeetsTheDrainIsFinished(t *testing.T) {
 	})
 	ours, theirs := net.Pipe()
 	defer ours.Close()
+	begun, served := make(chan struct{}), make(chan struct{})
 	race := func() {
 		io.WriteString(ours, "PUT "+up.URL+"/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+		close(begun)
 	}
 	listen := func(network, addr string) (net.Listener, error) {
 		ln, err := net.Listen(network, addr)
-		l := &pipeListener{Listener: ln, first: make(chan net.Conn, 1)}
+		l := &pipeListener{Listener: ln, first: make(chan net.Conn, 1), served: served}
 		l.first <- &racingConn{Conn: theirs, race: race}
 		return l, err
 	}
@@ -74,12 +79,12 @@ func TestRequestThatMeetsTheDrainIsFinished(t *testing.T) {
 	}
 	srv.Start()
 	defer srv.Close()
-	time.Sleep(50 * time.Millisecond) // it waits for a request
+	<-served
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	go srv.Shutdown(ctx)
 	ours.SetDeadline(time.Now().Add(3 * time.Second))
-	time.Sleep(100 * time.Millisecond)
+	<-begun
 	go io.WriteString(ours, "hello")
 	resp, err := http.ReadResponse(bufio.NewReader(ours), nil)
 	if err != nil {

@@ -19,11 +19,10 @@ type exchange struct {
 	s    *Server
 	snap *snapshot
 
-	req  *h1.Request
-	seen fields // what the request's header says to us
-	to   target
-	up   *upstream
-	// direct is set inside a tunnel: it goes to the host it names.
+	req   *h1.Request
+	seen  fields // what the request's header says to us
+	to    target
+	up    *upstream
 	route *policy.Route
 	count *metrics.Route
 	auth  *authority

@@ -82,12 +82,23 @@ func TestWindowRunsOnceTheBodyIsHere(t *testing.T) {
 	})
 }
 
-// TestChunkedPostIsSentAfterADeadConnection: nothing was sent of it yet, so a
-// refused connection is retried whatever the method.
-func TestChunkedPostIsSentAfterADeadConnection(t *testing.T) {
-	var closeNow atomic.Pointer[net.Conn]
+// TestPostIsSentAfterADeadConnection: nothing was sent of it yet, so a refused
+// connection is retried whatever the method, and whatever is kept of the body.
+func TestPostIsSentAfterADeadConnection(t *testing.T) {
+	const chunked, length = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "Content-Length: 5\r\n\r\nhello"
+	for name, c := range map[string]struct {
+		body  string
+		limit int64
+	}{
+		"chunked": {chunked, 100}, "chunked, past buffer.request": {chunked, 2},
+		"length": {length, 100}, "length, past buffer.request": {length, 2},
+	} {
+		t.Run(name, func(t *testing.T) { postAfterADeadConnection(t, c.body, c.limit) })
+	}
+}
+
+func postAfterADeadConnection(t *testing.T, body string, limit int64) {
 	addr := rawServe(t, func(n int, c net.Conn, r *bufio.Reader) {
-		closeNow.Store(&c)
 		for {
 			req, err := http.ReadRequest(r)
 			if err != nil {
@@ -97,23 +108,32 @@ func TestChunkedPostIsSentAfterADeadConnection(t *testing.T) {
 			io.WriteString(c, ok)
 		}
 	})
+	var pooled atomic.Pointer[net.TCPConn]
 	var dials atomic.Int32
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dials.Add(1) == 2 {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
+		nc, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil {
+			pooled.Store(nc.(*net.TCPConn))
+		}
+		return nc, err
 	}
-	srv, _ := startWith(t, settings(), dial, nil)
+	s := settings()
+	s.Default.Default.Buffer.Request = limit
+	srv, _ := startWith(t, s, dial, nil)
 	c, r := call(t, srv)
-	post := fmt.Sprintf("POST http://%s/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", addr)
+	post := fmt.Sprintf("POST http://%s/ HTTP/1.1\r\nHost: x\r\n%s", addr, body)
 	io.WriteString(c, post)
 	io.Copy(io.Discard, readResponse(t, r).Body)
-	(*closeNow.Load()).Close()
-	time.Sleep(20 * time.Millisecond)
+	// The pooled connection dies: nothing can be written to it any more.
+	if err := pooled.Load().CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
 	io.WriteString(c, post)
-	if resp := readResponse(t, r); resp.StatusCode != 200 {
-		t.Errorf("%s %q", resp.Status, resp.Header.Get("Proxy-Status"))
+	if resp := readResponse(t, r); resp.StatusCode != 200 || dials.Load() != 3 {
+		t.Errorf("%s %q after %d dials", resp.Status, resp.Header.Get("Proxy-Status"), dials.Load())
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 func (x *exchange) finish(r result, d policy.Decision) {
 	x.c.watch.moving(x.uc) // a client that does not read its answer is given up as well
 	defer x.c.watch.rested()
-	if x.uc != nil {
-		x.c.watch.on(x.uc) // a wait may have let go of it
+	if x.detached {
+		x.c.watch.on(x.uc) // the wait that was cut short had let go of it
 	}
 	switch {
 	case d.Stop == policy.ClientGone:

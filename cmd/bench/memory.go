@@ -176,7 +176,7 @@ func transfer(p *proxy, req *http.Request, want int64) (body, error) {
 	return body{peak: peak, took: took}, err
 }
 
-// endless reads as "xxx..." for ever.
+// endless reads as the same letter for ever.
 type endless struct{}
 
 // Read implements io.Reader.
