@@ -13,8 +13,11 @@ import (
 	"time"
 )
 
-// nginx is a real web server whose answers fail now and then: one in three is a
-// 503 and one in ten is a connection closed without an answer.
+// nginx is a real web server whose answers fail now and then, some with a 503 and
+// some with a connection closed without an answer. Which ones follows from its
+// count of connections and of requests on each, not from chance, so that no run of
+// failures is longer than three: the failed request itself, the next on a new
+// connection, and one more where that begins with a 503.
 type nginx struct {
 	t         *testing.T
 	dir       string
@@ -103,8 +106,8 @@ http {
   client_max_body_size 20m;
   log_format short '$request_method $status $uri';
   access_log access.log short;
-  split_clients "a$request_id" $busy { 35%% 1; * ""; }
-  split_clients "b$request_id" $gone { 10%% 1; * ""; }
+  map "$connection:$connection_requests" $busy { "~[147]:1$" 1; "~:[0-9]*[37]$" 1; default ""; }
+  map "$connection_requests" $gone { "~5$" 1; default ""; }
   server {
     listen %s;
     listen %s ssl;

@@ -14,7 +14,7 @@ import (
 // Issue: tried as a new user would, with curl, wget and Python's requests
 // through the proxy at a real nginx whose answers fail now and then.
 
-// persistent is a policy under which one failure in three never shows.
+// persistent is a policy under which none of nginx's failures shows.
 const persistent = `defaults: {retry: {max_attempts: 10, ` + quick + `}}`
 
 // client runs a real client with the proxy in its environment.
