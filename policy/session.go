@@ -61,8 +61,14 @@ func (s *Session) MaxAttempts() int { return s.max }
 // way, whatever the budget: whether recording its body and holding its response
 // are worth it.
 func (s *Session) MayRetry(replayable bool) bool {
+	return s.route.Retry.Mode == ModeOn && replayable && s.WouldRetry()
+}
+
+// WouldRetry is MayRetry for a body that can be sent again, also where retries
+// are only counted (ModeObserve): whether it matters that the body can be.
+func (s *Session) WouldRetry() bool {
 	r := &s.route.Retry
-	return r.Mode == ModeOn && replayable && s.attempts+1 < s.max && !s.nested() &&
+	return r.Mode != ModeOff && s.attempts+1 < s.max && !s.nested() &&
 		r.Repeatable(s.request.Method, s.request.Keyed, Truncated)
 }
 

@@ -30,12 +30,12 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 func (x *exchange) noteCancelled() {
 	took := time.Since(x.attemptAt)
 	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
-	x.lastClass = "cancelled"
 	x.count.AttemptClass("cancelled")
 	x.log.attempt(x, 0, "cancelled", took, policy.Decision{})
 }
 
-// account counts the request and writes its line into the access log, once.
+// account counts the request, once. Its line in the access log is written when
+// the client has its answer (logEnd): whoever reads the log may be slow.
 func (x *exchange) account(r result, d policy.Decision) {
 	if x.accounted {
 		return
@@ -48,14 +48,23 @@ func (x *exchange) account(r result, d policy.Decision) {
 	if r.cancelled && x.wrote {
 		x.noteCancelled()
 	}
+	outcome := x.outcome(d)
 	if !x.connect { // mulligan_tunnels_total counts those
-		x.count.Request(x.outcome(d))
+		x.count.Request(outcome)
 	}
 	if d.Verdict == policy.Retryable {
 		x.count.Denied(d.Stop.String())
 	}
-	if x.snap.settings.AccessLog {
-		x.log.write(x, d)
+	x.log.took, x.log.outcome, x.log.stop, x.log.failed = time.Since(x.began), outcome, d.Stop, d.Verdict == policy.Retryable
+	if x.resp == nil && x.tunnel == nil && d.Stop != policy.ClientGone {
+		x.log.fault = r.fault
+	}
+}
+
+// logEnd writes the request's line into the access log.
+func (x *exchange) logEnd() {
+	if x.accounted && x.snap.settings.AccessLog {
+		x.log.write(x)
 	}
 }
 
@@ -80,6 +89,11 @@ type record struct {
 	status   int // of the last attempt's response, or of our own answer
 	answered int // of our own answer to a client that gave up its body
 	brokeOff bool
+	took     time.Duration
+	outcome  metrics.Outcome
+	stop     policy.Stop
+	failed   bool  // by a failure that policy would retry
+	fault    fault // why there was no response, where there was none
 }
 
 type attemptRecord struct {
@@ -97,6 +111,13 @@ func (l *record) attempt(x *exchange, status int, class string, took time.Durati
 		l.attempts = append(l.attempts, attemptRecord{status, class, took, d.Wait, d.Retry})
 	}
 	l.status = status
+}
+
+// waited corrects the wait after the last attempt: it was cut short.
+func (l *record) waited(d time.Duration) {
+	if n := len(l.attempts); n > 0 {
+		l.attempts[n-1].wait = d
+	}
 }
 
 // LogValue lists the attempts: result, time, and the wait after it.
@@ -118,13 +139,14 @@ func (l record) LogValue() slog.Value {
 	return slog.GroupValue(groups...)
 }
 
-// write writes the request's line.
-func (l *record) write(x *exchange, d policy.Decision) {
+// write writes the request's line. One that failed, for whatever reason but the
+// upstream's own answer, is a warning.
+func (l *record) write(x *exchange) {
 	if l.answered != 0 {
 		l.status = l.answered
 	}
 	level := slog.LevelInfo
-	if d.Verdict == policy.Retryable {
+	if l.failed || l.fault.kind != "" {
 		level = slog.LevelWarn
 	}
 	if !x.s.log.Enabled(context.Background(), level) {
@@ -137,10 +159,13 @@ func (l *record) write(x *exchange, d policy.Decision) {
 		slog.String("host", hostport(x.to.host, x.to.port)),
 		slog.String("path", string(withoutQuery(x.to.path))),
 		slog.Int("status", l.status),
-		slog.String("stop", d.Stop.String()),
-		slog.String("outcome", x.outcome(d).String()),
-		slog.Duration("took", time.Since(x.began)),
+		slog.String("stop", l.stop.String()),
+		slog.String("outcome", l.outcome.String()),
+		slog.Duration("took", l.took),
 		slog.Any("attempts", *l),
+	}
+	if l.fault.kind != "" {
+		attrs = append(attrs, slog.String("error", l.fault.kind), slog.String("detail", l.fault.detail))
 	}
 	if l.brokeOff {
 		attrs = append(attrs, slog.Bool("broke_off", true))

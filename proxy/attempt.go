@@ -48,9 +48,7 @@ func (x *exchange) attempt() result {
 			x.resp = resp
 			return x.answered()
 		}
-		if reused && h1.KindOf(err) == h1.NothingWritten && x.c.watch.seen() == 0 {
-			x.dropConn() // it had died while pooled; nothing was written, so this was no attempt
-			x.body.unsent()
+		if x.unsent(reused, err) {
 			continue
 		}
 		if r, over := x.interrupted(err); over {
@@ -60,10 +58,39 @@ func (x *exchange) attempt() result {
 	}
 }
 
+// unsent reports whether what failed was no attempt, since nothing was written:
+// the connection had died while pooled, or the clock of timeout.attempt, which
+// starts only with the last byte sent, broke in before the first. It is taken
+// back then, so that the request can go onto another connection.
+func (x *exchange) unsent(reused bool, err error) bool {
+	w := &x.c.watch
+	if w.seen()&^causeAttempt != 0 || x.cut.Retry {
+		return false
+	}
+	switch h1.KindOf(err) {
+	case h1.NothingWritten:
+		if !reused {
+			return false
+		}
+	case h1.Interrupted:
+		if x.uc.Written() > 0 || x.body.pump != nil {
+			return false
+		}
+	default:
+		return false
+	}
+	x.dropConn()
+	x.body.unsent()
+	x.wrote = false
+	w.attemptAt.Store(0) // what follows may be a dial, which has timeout.connect
+	w.calm(causeAttempt, nil)
+	return true
+}
+
 // acquire gets a connection to the authority: pooled, or new.
 func (x *exchange) acquire() (reused bool, err error) {
 	maxIdle := freshIdle
-	if x.mayRetry() {
+	if x.session.MayRetry(x.body.repeatable()) {
 		maxIdle = anyIdle
 	}
 	x.uc, reused, err = x.fromPool(maxIdle)
@@ -112,11 +139,13 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 		x.armAttempt()
 		x.c.watch.sendLimit.Store(int64(x.route.Timeout.Attempt))
 		x.c.watch.sending.Store(x.uc)
-		resp, err = x.uc.FinishAndReadResponse(x.body.whole, x.req.Trailer, method)
+		resp, err = x.uc.FinishAndReadResponse(x.body.whole, x.requestTrailer(), method)
 	} else {
 		// The head goes at once: what follows may take its time.
-		x.c.watch.sending.Store(nil)
-		if ferr := x.uc.Flush(); ferr == nil {
+		x.c.watch.sending.Store(x.uc)
+		ferr := x.uc.Flush()
+		x.c.watch.sending.Store(nil) // from now on who writes is the pump
+		if ferr == nil {
 			x.body.startPump(x.uc)
 		}
 		resp, err = x.uc.ReadResponse(method)
@@ -147,11 +176,11 @@ func (x *exchange) armAttempt() {
 // timeout.attempt passed, policy is asked; where no retry would follow, the
 // attempt goes on until the window ends.
 func (x *exchange) resume(err error) bool {
-	if h1.KindOf(err) != h1.Interrupted {
+	if h1.KindOf(err) != h1.Interrupted || x.c.watch.seen() != causeAttempt {
 		return false
 	}
-	if x.c.watch.seen() != causeAttempt {
-		return false
+	if x.body.pump == nil && x.uc.Failed() {
+		return false // it was the request that was broken into: no answer will come to it
 	}
 	x.c.watch.attemptAt.Store(0)
 	if d, cut := x.session.Cut(x.state(false), rand.Float64()); cut {
@@ -162,17 +191,16 @@ func (x *exchange) resume(err error) bool {
 	return true
 }
 
-// interrupted turns an error that the watcher made into the attempt's end.
-func (x *exchange) interrupted(err error) (result, bool) {
+// interrupted turns an error that the watcher made into the attempt's end; over
+// is false, and nothing changed, where the error is the upstream's.
+func (x *exchange) interrupted(err error) (r result, over bool) {
 	if h1.KindOf(err) != h1.Interrupted {
 		if seen := x.c.watch.seen(); seen&(causeGone|causeBroken|causeCut) == 0 {
 			return result{}, false
 		}
 	}
-	seen := x.c.watch.seen()
-	stalled := x.body.pump != nil && x.c.watch.upstreamStalled()
-	x.body.stopPump(x.uc)
-	x.dropConn()
+	seen, stalled, f := x.c.watch.seen(), x.c.watch.upstreamStalled(), x.stallFault()
+	x.endAttempt()
 	switch {
 	case stalled:
 		if x.cut.Retry {
@@ -181,7 +209,7 @@ func (x *exchange) interrupted(err error) (result, bool) {
 		}
 		x.c.watch.calm(causeIdle, nil)
 		x.c.sc.ClearInterrupt()
-		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: writeFault}, true
+		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: f}, true
 	case seen&causesEnd != 0:
 		if x.cut.Retry {
 			x.cut = policy.Decision{}
@@ -193,16 +221,35 @@ func (x *exchange) interrupted(err error) (result, bool) {
 		x.cut = policy.Decision{}
 		x.c.watch.calm(causeAttempt, nil)
 		return r, true
-	case seen&causeWindow != 0:
+	case seen&(causeWindow|causeAttempt) != 0:
 		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: timeoutFault}, true
 	}
-	return result{}, false
+	f = wireFault(&h1.Error{Kind: h1.ResetBeforeHeader}) // a pump that panicked
+	return result{outcome: policy.Outcome{Class: f.class}, fault: f}, true
+}
+
+// stallFault is what it means that no byte moves by the upstream's fault: it
+// does not read the request, or its held response stands still.
+func (x *exchange) stallFault() fault {
+	if x.resp == nil || x.body.pumping() && !x.c.watch.withheld.Load() {
+		return writeFault
+	}
+	f := timeoutFault
+	f.received = x.resp.Status
+	return f
+}
+
+// endAttempt leaves the connection of an attempt that failed on it, and notes
+// whether the upstream can have seen anything.
+func (x *exchange) endAttempt() {
+	x.body.stopPump(x.uc)
+	x.wrote = x.wrote && x.uc != nil && x.uc.Written() > 0
+	x.dropConn()
 }
 
 // failed is an attempt without a response.
 func (x *exchange) failed(err error) result {
-	x.body.stopPump(x.uc)
-	x.dropConn()
+	x.endAttempt()
 	if x.c.watch.seen()&causesEnd != 0 {
 		return result{cancelled: true}
 	}
@@ -217,8 +264,11 @@ func (x *exchange) failed(err error) result {
 // whole, then policy gets to know what came.
 func (x *exchange) answered() result {
 	if x.resp.Status == 101 {
-		if x.body.stopPump(x.uc); !x.upgrades() || !x.body.done.Load() || !x.uc.Finished() {
+		switch x.body.stopPump(x.uc); {
+		case !x.upgrades() || !x.body.done.Load() || !x.uc.Finished():
 			return x.failed(&h1.Error{Kind: h1.Malformed, Reason: "101 to no request to upgrade, or to half of one"})
+		case len(x.resp.Header.GetKnown(h1.NameUpgrade)) == 0: // RFC 9110 7.8
+			return x.failed(&h1.Error{Kind: h1.Malformed, Reason: "101 that does not say to what protocol"})
 		}
 	}
 	if r, over := x.hold(); over {

@@ -25,6 +25,7 @@ type requestBody struct {
 	pump   chan error // not nil while a pump runs; gets its end
 
 	malformed error // what is wrong with the part that came with the head
+	failure   error // what is wrong with what came later; the pump's until it ends
 
 	sent    atomic.Bool // some of it was sent
 	keeping atomic.Bool // all that was taken is kept
@@ -35,6 +36,7 @@ type requestBody struct {
 func (b *requestBody) begin(x *exchange) {
 	b.x = x
 	b.none, b.here, b.whole, b.oneWay, b.malformed = false, false, nil, false, nil
+	b.failure = nil
 	b.sent.Store(false)
 	limit := x.route.Buffer.Request
 	if x.req.Framing == h1.NoBody {
@@ -42,18 +44,19 @@ func (b *requestBody) begin(x *exchange) {
 		b.done.Store(true)
 		return
 	}
+	wanted := x.session.WouldRetry()
 	if p, ok := x.c.sc.BufferedBody(); ok {
 		b.here, b.whole = true, p
-		b.oneWay = int64(len(p)) > limit
 		b.done.Store(true)
-		if b.oneWay && x.session.MayRetry(true) {
-			x.up.metrics.NotReplayable(metrics.RequestLimit)
+		b.oneWay = int64(len(p)) > limit
+		if wanted {
+			b.book(int64(len(p)))
 		}
 		return
 	}
 	b.done.Store(false)
 	keep := x.session.MayRetry(true)
-	if keep && x.req.ContentLength > limit {
+	if wanted && x.req.ContentLength > limit {
 		keep = false
 		x.up.metrics.NotReplayable(metrics.RequestLimit)
 	}
@@ -80,11 +83,21 @@ func (b *requestBody) takeArrived() {
 		}
 		break
 	}
-	if b.kept.size > b.x.route.Buffer.Request && b.keeping.Swap(false) {
-		b.x.up.metrics.NotReplayable(metrics.RequestLimit)
+	switch {
+	case b.kept.size > b.x.route.Buffer.Request:
+		b.stopKeeping(metrics.RequestLimit)
+	case b.x.s.buffered.over():
+		b.stopKeeping(metrics.TotalLimit)
 	}
 	if b.done.Load() && b.kept.size <= blockSize {
-		b.here, b.whole, b.oneWay = true, b.kept.piece(0), b.kept.size > b.x.route.Buffer.Request
+		b.here, b.whole, b.oneWay = true, b.kept.piece(0), !b.keeping.Load()
+	}
+}
+
+// stopKeeping gives up that the body could be sent again.
+func (b *requestBody) stopKeeping(over metrics.Limit) {
+	if b.keeping.Swap(false) {
+		b.x.up.metrics.NotReplayable(over)
 	}
 }
 
@@ -103,6 +116,12 @@ func (b *requestBody) replayable() bool {
 	return b.keeping.Load()
 }
 
+// repeatable reports whether the body could be sent again after the attempt that
+// begins now.
+func (b *requestBody) repeatable() bool {
+	return b.none || b.here && !b.oneWay || !b.here && b.keeping.Load()
+}
+
 // unsent takes back that the body was sent: the connection had died before a
 // byte of the request was written.
 func (b *requestBody) unsent() {
@@ -118,6 +137,7 @@ var errPump = errors.New("the body's pump ended early")
 // comes before the body's end is seen at once.
 func (b *requestBody) startPump(uc *h1.ClientConn) {
 	b.pump = make(chan error, 1)
+	b.x.c.watch.withheld.Store(b.withheld())
 	b.x.c.watch.moving(uc)
 	go func() {
 		err := errPump
@@ -127,6 +147,7 @@ func (b *requestBody) startPump(uc *h1.ClientConn) {
 				uc.Interrupt()
 			}
 			b.x.c.watch.rested()
+			b.x.c.watch.withheld.Store(false)
 			b.pump <- err
 		}()
 		err = b.copy(uc)
@@ -152,6 +173,15 @@ func (b *requestBody) stopPump(uc *h1.ClientConn) {
 	}
 	b.pump = nil
 	b.x.resumeWindow() // where the pump did not come to it
+}
+
+// pumping reports whether a pump is still at it.
+func (b *requestBody) pumping() bool { return b.pump != nil && len(b.pump) == 0 }
+
+// withheld reports whether the client waits for a 100 before it sends its body:
+// that none comes is the upstream's time, and no body that stands still.
+func (b *requestBody) withheld() bool {
+	return b.x.req.ExpectContinue && !b.x.continued && !b.sent.Load() && !b.done.Load()
 }
 
 func (b *requestBody) pumpEnded() bool {
@@ -190,7 +220,7 @@ func (b *requestBody) copy(uc *h1.ClientConn) error {
 			return err
 		}
 	}
-	err := uc.Finish(x.req.Trailer)
+	err := uc.Finish(x.requestTrailer())
 	x.resumeWindow()
 	x.armAttempt()
 	return err
@@ -236,6 +266,7 @@ func (b *requestBody) next(uc *h1.ClientConn) error {
 	if !b.sent.Swap(true) && b.x.req.ExpectContinue {
 		b.x.pauseWindow() // until then it was the upstream's 100 that was waited for
 	}
+	b.x.c.watch.withheld.Store(false)
 	b.keep(p)
 	if sc.BodyDone() {
 		b.done.Store(true)
@@ -272,6 +303,7 @@ func (b *requestBody) clientFailed(err error) error {
 	if !errors.As(err, &wire) {
 		return err
 	}
+	b.failure = err
 	switch wire.Kind {
 	case h1.Broken:
 		b.x.c.watch.fire(causeGone, always)
@@ -281,12 +313,18 @@ func (b *requestBody) clientFailed(err error) error {
 	return err
 }
 
-// book counts a body that stays in the connection's own buffer during a wait as
-// kept. It takes no memory that was not there: the limit does not refuse it.
-func (b *requestBody) book() {
-	if b.booked == 0 && len(b.whole) > 0 && b.kept.size == 0 {
-		b.booked = int64(len(b.whole))
-		b.x.s.buffered.used.Add(b.booked)
+// book counts a body that stays in the connection's own buffer as kept, within
+// both limits: else how its bytes were cut into segments would decide whether it
+// can be sent again.
+func (b *requestBody) book(n int64) {
+	switch {
+	case b.oneWay:
+		b.x.up.metrics.NotReplayable(metrics.RequestLimit)
+	case !b.x.s.buffered.take(n):
+		b.oneWay = true
+		b.x.up.metrics.NotReplayable(metrics.TotalLimit)
+	default:
+		b.booked = n
 	}
 }
 

@@ -62,6 +62,9 @@ func (l *ledger) take(n int64) bool {
 	return true
 }
 
+// over reports whether more is booked than the limit allows.
+func (l *ledger) over() bool { return l.used.Load() > l.limit.Load() }
+
 func (l *ledger) giveBack(n int64) {
 	if n != 0 {
 		l.used.Add(-n)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -29,12 +30,12 @@ func (p *clientPolicy) read(value string) error {
 		}
 		switch key {
 		case "max-attempts":
-			n, err := strconv.ParseUint(v, 10, 31)
-			if err != nil || n == 0 {
+			n, ok := parseCount(v)
+			if !ok {
 				return errClientPolicy
 			}
-			if p.maxAttempts == 0 || int(n) < p.maxAttempts { // two lines never loosen each other
-				p.maxAttempts = int(n)
+			if p.maxAttempts == 0 || n < p.maxAttempts { // two lines never loosen each other
+				p.maxAttempts = n
 			}
 		case "total":
 			d, err := parseSeconds(v)
@@ -49,6 +50,17 @@ func (p *clientPolicy) read(value string) error {
 		}
 	}
 	return nil
+}
+
+// parseCount reads a positive integer of up to 15 digits, as many as a structured
+// field's may have (RFC 9651 3.3.1); one too large to matter is as good as the
+// largest that does.
+func parseCount(v string) (int, bool) {
+	if len(v) > 15 || strings.Trim(v, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	return int(min(n, math.MaxInt32)), err == nil && n > 0
 }
 
 // parseSeconds reads a positive decimal number of seconds.

@@ -23,10 +23,11 @@ type clientConn struct {
 	last         lastAuthority
 	lastEndpoint lastEndpoint
 
-	inside  *insideTunnel // set once a tunnel turned out to speak HTTP
-	closing bool          // close after this answer
-	linger  bool          // and let the client read it before
-	reset   bool          // close by a reset
+	inside   *insideTunnel // set once a tunnel turned out to speak HTTP
+	closing  bool          // close after this answer
+	linger   bool          // and let the client read it before
+	answered bool          // the last answer went out whole
+	reset    bool          // close by a reset
 }
 
 // maxFields is more fields than a head of 64 KiB can have: the bytes alone bound it.
@@ -82,6 +83,7 @@ func (c *clientConn) serveRequests() {
 		c.handle(req)
 		c.watch.end()
 		if c.closing || !c.sc.Reusable() || c.s.draining() {
+			c.answered = c.sc.Finished()
 			return
 		}
 	}
@@ -109,20 +111,28 @@ func (c *clientConn) refuse(err error) {
 		return
 	}
 	c.x.req, c.x.up = nil, nil
-	c.closing, c.linger = true, true
+	c.closing = true
 	switch wire.Kind {
 	case h1.Malformed, h1.HeadTooLarge:
+		c.linger = true
 		kind, detail := "http_request_error", "malformed request: "+wire.Reason
-		if wire.Status == 431 {
+		switch {
+		case wire.Status == 431:
 			kind, detail = "http_request_header_section_size", "the request's head is over 64 KiB"
+		case beginsTLS(c.sc.Buffered()):
+			detail = "this looks like TLS, and this port speaks plain HTTP: the proxy's own address begins with http://, in HTTPS_PROXY too"
 		}
 		c.replyError(reply{status: wire.Status, kind: kind, detail: detail})
 	case h1.Interrupted:
 		if phase, _ := c.sc.State(); phase == h1.ReadingHead {
+			c.linger = true
 			c.replyError(reply{status: 408, kind: "http_request_error", detail: "the request's head did not arrive within 10 s"})
 		}
 	}
 }
+
+// beginsTLS reports whether bytes begin a TLS handshake (RFC 8446 5.1).
+func beginsTLS(b []byte) bool { return len(b) > 2 && b[0] == 0x16 && b[1] == 3 }
 
 // handle takes one request through a door.
 func (c *clientConn) handle(req *h1.Request) {
@@ -134,12 +144,15 @@ func (c *clientConn) handle(req *h1.Request) {
 		c.replyError(reply{status: 403, kind: "http_request_denied", detail: "allow_clients does not name this client's address"})
 		return
 	}
+	if c.asksCredentials(req) && !c.authorized(req) || c.reverse(req) && c.crossSite(req) {
+		return
+	}
 	if x.seen.policyErr != nil {
 		c.deny(reply{status: 400, kind: "http_request_error", detail: x.seen.policyErr.Error()})
 		return
 	}
-	if n, ok := maxForwards(req); ok && n == 0 {
-		c.answerHere(req)
+	if req.Target[0] == '*' && (len(req.Target) > 1 || req.Method != "OPTIONS") {
+		c.deny(reply{status: 400, kind: "http_request_error", detail: "only OPTIONS has the target * (RFC 9112 3.2.4)"})
 		return
 	}
 	switch {
@@ -147,16 +160,36 @@ func (c *clientConn) handle(req *h1.Request) {
 		c.tunnelled(req)
 	case req.Method == "CONNECT":
 		c.connectDoor(req)
-	case req.Target[0] == '/' || (len(req.Target) == 1 && req.Target[0] == '*'):
+	case originForm(req):
 		c.reverseDoor(req)
 	default:
 		c.forwardDoor(req)
 	}
 }
 
+// originForm reports whether the request's target is a path, or the *: what
+// clients send to a server, not to a proxy.
+func originForm(req *h1.Request) bool { return req.Target[0] == '/' || req.Target[0] == '*' }
+
+// reverse reports whether the request came to a port of an upstream's own, or to
+// the proxy port as if that were a server.
+func (c *clientConn) reverse(req *h1.Request) bool {
+	return c.inside == nil && (c.listen != c.s.opts.Proxy || originForm(req))
+}
+
+// asksCredentials reports whether listen.auth is for this request: those in a
+// tunnel have shown them with their CONNECT.
+func (c *clientConn) asksCredentials(req *h1.Request) bool {
+	return c.inside == nil && c.listen == c.s.opts.Proxy && (!originForm(req) || c.openDoor())
+}
+
 // deny refuses a request before it reached any upstream; its body, if any, is
-// not read.
+// not read. After one that is wrong in itself the connection ends: what follows
+// may be as wrong.
 func (c *clientConn) deny(r reply) {
+	if r.status == 400 {
+		c.closing, c.linger = true, true
+	}
 	if c.x.req.Framing != h1.NoBody {
 		if _, whole := c.sc.BufferedBody(); !whole {
 			c.closing, c.linger = true, true
@@ -182,9 +215,10 @@ func (c *clientConn) admitted() bool {
 // gone reports whether the client has left.
 func (c *clientConn) gone() bool { return c.watch.seen()&causeGone != 0 }
 
-// lingerFor is how long an answer that came before the request's end is left to
-// be read, and lingerMost how much of the request is dropped meanwhile: closing
-// at once would reset the connection, and the client could lose the answer.
+// lingerFor is how long an answer is left to be read where the client has sent,
+// or goes on sending, what nobody reads, and lingerMost how much of that is
+// dropped meanwhile: closing at once would reset the connection, and the client
+// could lose the answer.
 const (
 	lingerFor  = 2 * time.Second
 	lingerMost = 4 << 20
@@ -195,7 +229,8 @@ func (c *clientConn) close() {
 		c.sc.CloseReset()
 		return
 	}
-	if half, ok := c.sc.NetConn().(interface{ CloseWrite() error }); ok && c.linger {
+	linger := c.linger || c.answered && c.sc.Unread() // RFC 9112 9.6
+	if half, ok := c.sc.NetConn().(interface{ CloseWrite() error }); ok && linger {
 		if half.CloseWrite() == nil {
 			c.sc.ClearInterrupt()
 			nc := c.sc.NetConn()
@@ -221,6 +256,9 @@ func (x *exchange) end() {
 	x.mounted = nil
 	x.byHost = authorityName{}
 	x.cut.Retry = false
+	if cap(x.interim) > maxInterim {
+		x.interim = nil
+	}
 }
 
 // leaveFlight ends what enter began to count.
@@ -242,8 +280,13 @@ func (x *exchange) enter() {
 		Method: x.req.Method, Keyed: x.keyed(), Nested: x.seen.nested, MaxAttempts: x.seen.policy.maxAttempts,
 	})
 	if x.seen.loop {
+		x.lastClass = policy.ProtocolError.String()
 		x.refuseHere(fault{class: policy.ProtocolError, kind: "proxy_loop_detected", status: 502,
 			detail: "the request has come through this instance before"})
+		return
+	}
+	if lastHop(x.req) {
+		x.c.answerHere(x.req)
 		return
 	}
 	x.body.begin(x)
@@ -263,17 +306,23 @@ func (x *exchange) enter() {
 // refuseBody answers for a body that was seen to be malformed before any
 // upstream got a byte of it.
 func (c *clientConn) refuseBody(err error) {
+	r := bodyReply(err)
+	c.closing, c.linger = true, true
+	c.logRefused(r)
+	c.replyError(r)
+}
+
+// bodyReply is the answer to a body that cannot be read to its end.
+func bodyReply(err error) reply {
 	r := reply{status: 400, kind: "http_request_error", detail: "the request's body is malformed"}
 	var wire *h1.Error
 	if errors.As(err, &wire) {
 		r.detail += ": " + wire.Reason
-		if wire.Status != 0 {
-			r.status = wire.Status
+		if wire.Kind == h1.HeadTooLarge {
+			r.status = 431 // RFC 6585 5: fields in the trailer section are fields too
 		}
 	}
-	c.closing, c.linger = true, true
-	c.logRefused(r)
-	c.replyError(r)
+	return r
 }
 
 // refuseHere ends a request that belongs to an upstream without an attempt.
@@ -282,6 +331,7 @@ func (x *exchange) refuseHere(f fault) {
 		x.c.closing, x.c.linger = true, true
 	}
 	x.log.status = f.status
-	x.account(result{}, policy.Decision{Stop: policy.Permanent, Verdict: policy.PermanentFailure})
+	x.account(result{fault: f}, policy.Decision{Stop: policy.Permanent, Verdict: policy.PermanentFailure})
+	defer x.logEnd()
 	x.c.replyError(reply{status: f.status, kind: f.kind, detail: f.detail})
 }

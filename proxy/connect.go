@@ -15,11 +15,8 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 		c.deny(reply{status: 421, kind: "http_request_error", detail: "CONNECT belongs on the proxy port"})
 		return
 	}
-	if !c.authorized(req) {
-		return
-	}
 	host, port, err := splitAuthority(req.Target, 0)
-	if err != nil || port == 0 || req.Framing != h1.NoBody {
+	if err != nil || port == 0 || req.ContentLength != 0 { // a length of 0 is no body; WinHTTP sends it
 		c.deny(reply{status: 400, kind: "http_request_error", detail: "CONNECT takes host:port and no body"})
 		return
 	}
@@ -36,9 +33,10 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 	x.auth = x.tunnelAuthority(up)
 	x.lastClass = ""
 	x.enter()
-	if x.tunnel != nil {
+	switch {
+	case x.tunnel != nil:
 		c.openTunnel()
-	} else {
+	case x.lastClass != "": // else the client left before the dial had ended in any way
 		up.metrics.TunnelOpened(x.lastClass)
 	}
 }
@@ -80,10 +78,13 @@ func (c *clientConn) openTunnel() {
 	x.leaveFlight()
 	sc.StatusLine(1, 200, []byte("Connection established"))
 	if x.number > 1 {
-		sc.FieldString("Proxy-Status", proxyStatus(x.number, policy.Success, 200, ""))
+		sc.FieldString("Proxy-Status", proxyStatus(x.number, policy.Success, 0, ""))
 	}
 	sc.EndHead(h1.NoBody, 0)
-	if sc.Finish(nil) != nil {
+	c.watch.moving(nil) // a client that does not read is given up
+	err := sc.Finish(nil)
+	c.watch.rested()
+	if err != nil {
 		x.auth.pool.Discard(uc)
 		c.closing = true
 		return
@@ -128,8 +129,11 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		c.deny(reply{status: 400, kind: "http_request_error", detail: "CONNECT inside a tunnel that speaks HTTP"})
 		return
 	}
-	if path[0] != '/' && path[0] != '*' {
+	if !originForm(req) {
 		_, a, p, err := parseAbsolute(req.Target)
+		if err == nil {
+			_, _, err = splitAuthority(a, 80)
+		}
 		if err != nil {
 			c.deny(reply{status: 400, kind: "http_request_error", detail: err.Error()})
 			return
@@ -141,7 +145,14 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		matched, named := x.snap.table.Lookup(in.host, in.port)
 		in.snap, in.up, in.named, in.auth = x.snap, x.snap.upstreams[matched], named, nil
 	}
+	if in.up == x.snap.fallback && x.snap.settings.DenyUnmatched { // by a reload since the CONNECT
+		x.denyUnmatched(in.up, in.host, in.port)
+		return
+	}
 	x.to = target{host: in.host, port: in.port, path: path, authority: authority, named: in.named}
+	if authority == nil && req.Header.GetKnown(h1.NameHost) == nil { // HTTP/1.0
+		x.to.authority = []byte(endpointAuthority("http", in.host, in.port))
+	}
 	x.aim(in.up, withoutQuery(path))
 	if in.auth == nil {
 		in.auth = x.tunnelAuthority(in.up)

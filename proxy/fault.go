@@ -74,10 +74,27 @@ func dialFault(e *dialError) fault {
 		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out while connecting"}
 	case errors.Is(e.err, syscall.ECONNREFUSED):
 		return fault{class: policy.ConnectFailure, kind: "connection_refused", status: 502, detail: "connection refused"}
+	case isLocal(e.err):
+		return fault{class: policy.ConnectFailure, kind: "proxy_internal_error", status: 500, detail: "no socket could be made here: " + errnoOf(e.err).Error()}
 	case errors.Is(e.err, syscall.ENETUNREACH), errors.Is(e.err, syscall.EHOSTUNREACH):
 		return fault{class: policy.ConnectFailure, kind: "destination_ip_unroutable", status: 502, detail: "unreachable"}
 	}
 	return fault{class: policy.ConnectFailure, kind: "connection_terminated", status: 502, detail: "the connection broke off while it was made"}
+}
+
+// isLocal reports whether a dial failed for want of something on this machine:
+// the upstream has no part in it.
+func isLocal(err error) bool {
+	switch errnoOf(err) {
+	case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EACCES, syscall.EPERM:
+		return true
+	}
+	return false
+}
+
+func errnoOf(err error) (errno syscall.Errno) {
+	errors.As(err, &errno)
+	return errno
 }
 
 func tlsFault(err error) fault {

@@ -34,6 +34,35 @@ func (f *fields) read(h h1.Header, ownID string) {
 	}
 }
 
+// isClientPolicy reports whether a field is Mulligan-Policy.
+func isClientPolicy(f *h1.Field) bool {
+	return len(f.Name) == len(clientPolicyHeader) && equalFold(f.Name, "mulligan-policy")
+}
+
+// requestTrailer is the trailer section as it is sent on.
+func (x *exchange) requestTrailer() h1.Header { return forwardTrailer(x.req.Trailer, x.req.Header) }
+
+// responseTrailer is the trailer section as it is sent on.
+func (x *exchange) responseTrailer() h1.Header {
+	return forwardTrailer(x.resp.Trailer, x.resp.Header)
+}
+
+// forwardTrailer leaves out what ends here: Connection names trailer fields too
+// (RFC 9110 7.6.1).
+func forwardTrailer(trailer, header h1.Header) h1.Header {
+	if len(trailer) == 0 {
+		return nil
+	}
+	names := nominated(header)
+	var kept h1.Header
+	for i := range trailer {
+		if f := &trailer[i]; !isClientPolicy(f) && !endsHere(names, f) {
+			kept = append(kept, *f)
+		}
+	}
+	return kept
+}
+
 func (f *fields) readOther(field h1.Field) {
 	switch len(field.Name) {
 	case len(clientPolicyHeader):
@@ -146,11 +175,12 @@ func nominated(h h1.Header) map[string]bool {
 	return names
 }
 
-// endsHere reports whether a nominated field ends here. Host and framing are
-// never taken away like that: a message without them would mean something else.
+// endsHere reports whether a nominated field ends here. Host, framing and Expect
+// are never taken away like that: a message without them would mean something
+// else.
 func endsHere(names map[string]bool, f *h1.Field) bool {
 	switch f.Known() {
-	case h1.NameHost, h1.NameContentLength, h1.NameTransferEncoding, h1.NameVia:
+	case h1.NameHost, h1.NameContentLength, h1.NameTransferEncoding, h1.NameVia, h1.NameExpect:
 		return false
 	}
 	return names != nil && names[string(bytes.ToLower(f.Name))]

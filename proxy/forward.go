@@ -22,9 +22,6 @@ func (c *clientConn) forwardDoor(req *h1.Request) {
 		c.ownPort(slashed(path, req.Method))
 		return
 	}
-	if !c.authorized(req) {
-		return
-	}
 	x.forward(https, authority, slashed(path, req.Method))
 }
 

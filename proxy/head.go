@@ -18,13 +18,18 @@ func (x *exchange) writeHead() {
 		w.RequestLine(req.Method, x.to.path)
 	}
 	host, length := false, false
+	upgrade := upgradeFields{wanted: x.upgrades()}
 	var names map[string]bool
 	if x.seen.options {
 		names = nominated(req.Header)
 	}
 	for i := range req.Header {
 		f := &req.Header[i]
-		switch k := f.Known(); k {
+		k := f.Known()
+		if upgrade.wanted && upgrade.write(&w.Writer, f) || names != nil && endsHere(names, f) {
+			continue
+		}
+		switch k {
 		case h1.NameHost:
 			host = true
 			w.Field(f.Name, x.host(f.Value))
@@ -35,15 +40,15 @@ func (x *exchange) writeHead() {
 			}
 			length = true
 		case h1.NameMaxForwards:
-			if n, ok := maxForwards(req); ok && n > 0 {
-				w.FieldInt("Max-Forwards", n-1)
+			if n, ok := maxForwards(req, f.Value); ok && n > 0 {
+				w.FieldInt(string(f.Name), n-1)
 				continue
 			}
 		case h1.NameTransferEncoding:
-			w.FieldString("Transfer-Encoding", "chunked")
+			w.Field(f.Name, chunkedCoding)
 			continue
 		case h1.NameOther:
-			if len(f.Name) == len(clientPolicyHeader) && equalFold(f.Name, "mulligan-policy") {
+			if isClientPolicy(f) {
 				continue
 			}
 		default:
@@ -51,17 +56,10 @@ func (x *exchange) writeHead() {
 				continue
 			}
 		}
-		if names != nil && endsHere(names, f) {
-			continue
-		}
 		w.Forward(f)
 	}
 	if !host {
 		w.FieldBytes("Host", x.host(nil))
-	}
-	if x.upgrades() {
-		w.FieldString("Connection", "Upgrade")
-		w.FieldBytes("Upgrade", req.Header.GetKnown(h1.NameUpgrade))
 	}
 	if absolute {
 		if auth := parentAuth(parent); auth != "" {
@@ -71,6 +69,32 @@ func (x *exchange) writeHead() {
 	w.FieldString("Via", x.s.via[req.Minor])
 	w.EndHead(req.Framing, req.ContentLength)
 }
+
+// chunkedCoding is what Transfer-Encoding says where there is one: no other
+// coding is passed on.
+var chunkedCoding = []byte("chunked")
+
+// upgradeFields passes on what asks for, or agrees to, another protocol: the
+// Upgrade fields as they are, and their option in the first Connection field.
+type upgradeFields struct{ wanted, connection bool }
+
+// write writes a field if it is one of these, and reports whether it was.
+func (u *upgradeFields) write(w *h1.Writer, f *h1.Field) bool {
+	switch f.Known() {
+	case h1.NameUpgrade:
+		w.Forward(f)
+		return true
+	case h1.NameConnection:
+		if !u.connection {
+			u.connection = true
+			w.Field(f.Name, upgradeOption)
+		}
+		return true
+	}
+	return false
+}
+
+var upgradeOption = []byte("Upgrade")
 
 // absoluteForm is the target for a parent proxy (RFC 9112 3.2.2); that of
 // OPTIONS * has no path (3.2.4).
@@ -93,20 +117,25 @@ func (x *exchange) host(clients []byte) []byte {
 // upgrades reports whether an upgrade is asked for that can be passed on. h2c
 // is not: what follows it would not be HTTP/1.1 (RFC 9113 3.1 has withdrawn it).
 func (x *exchange) upgrades() bool {
-	return x.req.Upgrade && !h1.HasToken(x.req.Header.GetKnown(h1.NameUpgrade), "h2c")
+	return x.req.Upgrade && !x.req.Header.HasToken("Upgrade", "h2c")
 }
 
 // writeResponseHead composes the response's head for the client.
 func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing bool, status string) {
 	w, resp := x.c.sc, x.resp
 	w.StatusLine(1, resp.Status, resp.Reason)
+	upgrade := upgradeFields{wanted: resp.Status == 101}
 	names := nominated(resp.Header)
 	lengthSeen := false
 	for i := range resp.Header {
 		f := &resp.Header[i]
-		switch k := f.Known(); k {
+		k := f.Known()
+		if upgrade.wanted && upgrade.write(&w.Writer, f) || names != nil && endsHere(names, f) {
+			continue
+		}
+		switch k {
 		case h1.NameContentLength:
-			if lengthSeen || resp.Status == 204 || (framing != h1.Length && framing != h1.NoBody) {
+			if lengthSeen || resp.Status == 204 || resp.Status == 101 || (framing != h1.Length && framing != h1.NoBody) {
 				continue
 			}
 			lengthSeen = true
@@ -116,7 +145,7 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 			}
 		case h1.NameTransferEncoding:
 			if framing == h1.Chunked {
-				w.FieldString("Transfer-Encoding", "chunked")
+				w.Field(f.Name, chunkedCoding)
 			}
 			continue
 		case h1.NameLocation, h1.NameSetCookie:
@@ -129,9 +158,6 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 				continue
 			}
 		}
-		if names != nil && endsHere(names, f) {
-			continue
-		}
 		w.Forward(f)
 	}
 	if status != "" {
@@ -139,6 +165,9 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 	}
 	if x.snap.settings.Via {
 		w.FieldString("Via", x.s.via[min(resp.Minor, 1)])
+	}
+	if upgrade.wanted && !upgrade.connection {
+		w.FieldString("Connection", "Upgrade") // RFC 9110 7.8
 	}
 	x.writeConnection(closing)
 	w.EndHead(framing, length)
@@ -149,8 +178,6 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 func (x *exchange) writeConnection(closing bool) {
 	switch w := x.c.sc; {
 	case x.resp != nil && x.resp.Status == 101:
-		w.FieldString("Connection", "Upgrade")
-		w.FieldBytes("Upgrade", x.resp.Header.GetKnown(h1.NameUpgrade))
 	case closing:
 		w.FieldString("Connection", "close")
 	case x.req.Minor == 0:
@@ -170,6 +197,7 @@ func (x *exchange) passInterim(resp *h1.Response) {
 			return
 		}
 		x.continued = true
+		x.c.watch.withheld.Store(false)
 	} else if x.mayRetry() {
 		if len(x.interim) < maxInterim { // what is only information may be dropped
 			x.interim = appendInterim(x.interim, resp)
@@ -179,12 +207,32 @@ func (x *exchange) passInterim(resp *h1.Response) {
 	sc.StatusLine(1, resp.Status, resp.Reason)
 	names := nominated(resp.Header)
 	for i := range resp.Header {
-		if f := &resp.Header[i]; !hopByHop(f.Known()) && !endsHere(names, f) {
+		if f := &resp.Header[i]; inInterim(names, f) {
 			sc.Forward(f)
 		}
 	}
 	sc.EndHead(h1.NoBody, 0)
-	sc.Flush()
+	x.tell()
+}
+
+// tell writes a 1xx. A client that does not read even that is given up, as one
+// that has left: what it would get next could not be told it either.
+func (x *exchange) tell() {
+	w := &x.c.watch
+	w.moving(x.uc)
+	w.telling.Store(true)
+	err := x.c.sc.Flush()
+	w.telling.Store(false)
+	w.rested()
+	if err != nil {
+		w.fire(causeGone, func() bool { return true })
+	}
+}
+
+// inInterim reports whether a field of a 1xx is passed on. A length there has no
+// meaning (RFC 9110 8.6).
+func inInterim(names map[string]bool, f *h1.Field) bool {
+	return f.Known() != h1.NameContentLength && !hopByHop(f.Known()) && !endsHere(names, f)
 }
 
 // maxInterim is from how many bytes of kept 1xx heads on no more are kept.
@@ -198,7 +246,7 @@ func appendInterim(b []byte, resp *h1.Response) []byte {
 	names := nominated(resp.Header)
 	for i := range resp.Header {
 		f := &resp.Header[i]
-		if hopByHop(f.Known()) || endsHere(names, f) {
+		if !inInterim(names, f) {
 			continue
 		}
 		b = append(b, f.Name...)

@@ -3,10 +3,15 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"encoding/pem"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mulligan/metrics"
+	"mulligan/policy"
 	"mulligan/proxy"
 )
 
@@ -82,6 +88,23 @@ func readHead(r *bufio.Reader) string {
 	}
 }
 
+// secure runs an upstream that speaks TLS, and returns the policy whose host
+// "secure" stands for it.
+func secure(t testing.TB, h http.HandlerFunc) *policy.Upstream {
+	t.Helper()
+	up := httptest.NewTLSServer(h)
+	t.Cleanup(up.Close)
+	u := upstream("secure")
+	u.TLS.CAFile = filepath.Join(t.TempDir(), "ca.pem")
+	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: up.Certificate().Raw})
+	if err := os.WriteFile(u.TLS.CAFile, root, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.Hosts = []policy.HostPattern{{Name: "secure"}}
+	u.Endpoints = []policy.Endpoint{{Scheme: "https", Host: "127.0.0.1", Port: up.Listener.Addr().(*net.TCPAddr).Port}}
+	return u
+}
+
 // syncBuffer is a log that may be read while it is written.
 type syncBuffer struct {
 	mu sync.Mutex
@@ -125,6 +148,32 @@ func gauge(t testing.TB, reg *prometheus.Registry, name, upstream string) float6
 	}
 	t.Fatalf("no %s", name)
 	return 0
+}
+
+// counter sums the series of a counter that have the labels, given as "name=value".
+func counter(t testing.TB, reg *prometheus.Registry, name string, labels ...string) (sum float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			has := 0
+			for _, l := range m.GetLabel() {
+				if slices.Contains(labels, l.GetName()+"="+l.GetValue()) {
+					has++
+				}
+			}
+			if has == len(labels) {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 // eventually waits for a condition for up to three seconds.

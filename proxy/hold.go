@@ -24,6 +24,8 @@ func (x *exchange) hold() (r result, over bool) {
 	}
 	x.charged += resp.ContentLength
 	x.armHold()
+	x.c.watch.moving(x.uc)
+	defer x.c.watch.rested()
 	for {
 		p, err := x.uc.NextBody()
 		switch {

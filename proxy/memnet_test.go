@@ -76,18 +76,46 @@ func (l *memListener) Accept() (net.Conn, error) {
 func (l *memListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
 func (l *memListener) Addr() net.Addr { return memAddr(l.addr) }
 
+// lingering is a pipe's end that can be closed for writing.
+type lingering struct{ net.Conn }
+
+func (lingering) CloseWrite() error { return nil }
+
+type lingeringListener struct{ net.Listener }
+
+func (l lingeringListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return lingering{c}, nil
+}
+
+// ListenLingering is Listen, for connections that can be closed for writing.
+func (n *memNet) ListenLingering(network, addr string) (net.Listener, error) {
+	ln, err := n.Listen(network, addr)
+	return lingeringListener{ln}, err
+}
+
 // bubble is a proxy and one upstream, "up:80", in virtual time.
 type bubble struct {
 	*testing.T
 	net *memNet
 	srv *proxy.Server
+	reg *prometheus.Registry
 }
 
 // inBubble runs f with a proxy whose upstream gives each connection to serve.
 func inBubble(t *testing.T, s *proxy.Settings, serve func(net.Conn), f func(b *bubble)) {
 	t.Helper()
+	inBubbleOn(t, s, (*memNet).Listen, serve, f)
+}
+
+// inBubbleOn is inBubble with a say in how the proxy listens.
+func inBubbleOn(t *testing.T, s *proxy.Settings, listen func(n *memNet, network, addr string) (net.Listener, error), serve func(net.Conn), f func(b *bubble)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{t, newMemNet(), nil}
+		b := &bubble{T: t, net: newMemNet(), reg: prometheus.NewRegistry()}
 		ln, _ := b.net.Listen("", "up:80")
 		go func() {
 			for {
@@ -102,8 +130,8 @@ func inBubble(t *testing.T, s *proxy.Settings, serve func(net.Conn), f func(b *b
 			}
 		}()
 		srv, err := proxy.New(proxy.Options{
-			Proxy: "proxy:1", Metrics: metrics.New(prometheus.NewRegistry()),
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Listen: b.net.Listen, Dial: b.net.Dial,
+			Proxy: "proxy:1", Metrics: metrics.New(b.reg), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Listen: func(network, addr string) (net.Listener, error) { return listen(b.net, network, addr) }, Dial: b.net.Dial,
 		}, s)
 		if err != nil {
 			t.Fatal(err)

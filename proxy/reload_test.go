@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"mulligan/policy"
 )
@@ -124,4 +126,65 @@ func TestOptionsStarThroughAParent(t *testing.T) {
 	if line != "OPTIONS http://192.0.2.1:80 HTTP/1.1" && line != "OPTIONS http://192.0.2.1 HTTP/1.1" {
 		t.Errorf("%q", line)
 	}
+}
+
+// TestUnmatchedDenyReachesOpenTunnels: the requests in a tunnel that was open
+// before the reload went on to a host that no upstream names.
+func TestUnmatchedDenyReachesOpenTunnels(t *testing.T) {
+	origin := rawServe(t, echoHead(""))
+	srv := start(t, settings())
+	c, r := call(t, srv)
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", origin)
+	readHead(r)
+	get := func() int {
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		resp := readResponse(t, r)
+		io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode
+	}
+	if status := get(); status != 200 {
+		t.Fatal(status)
+	}
+	next := settings()
+	next.DenyUnmatched = true
+	if err := srv.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	if status := get(); status != 403 {
+		t.Error(status)
+	}
+}
+
+// TestRemovedUpstreamKeepsNoConnection: a retry that was waiting when a reload
+// removed its upstream dialled a connection that nobody closed afterwards.
+func TestRemovedUpstreamKeepsNoConnection(t *testing.T) {
+	u := upstream("up")
+	u.Hosts = []policy.HostPattern{{Name: "up"}}
+	u.Connections.Idle = 0
+	u.Default.Retry.Backoff = *longWait()
+	var opened, closed atomic.Int32
+	script := answers(unavailable, ok)
+	counted := func(c net.Conn) {
+		opened.Add(1)
+		c.SetDeadline(time.Now().Add(time.Hour)) // a leak is to fail the test, not to block it
+		script(c)
+		closed.Add(1)
+	}
+	inBubble(t, settings(u), counted, func(b *bubble) {
+		c := b.dial()
+		go io.WriteString(c, getUp)
+		time.Sleep(time.Second)
+		if err := b.srv.Reload(settings()); err != nil {
+			b.Fatal(err)
+		}
+		if resp := readResponse(b.T, bufio.NewReader(c)); resp.StatusCode != 200 {
+			b.Fatal(resp.Status)
+		}
+		c.Close()
+		time.Sleep(time.Minute)
+		if opened.Load() != 2 || closed.Load() != 2 {
+			b.Errorf("%d connections were made, %d closed", opened.Load(), closed.Load())
+			time.Sleep(2 * time.Hour)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 // finish ends the request: the last attempt's response as it came, or the
 // reason why there is none, or nothing where nobody is there to get it.
 func (x *exchange) finish(r result, d policy.Decision) {
+	defer x.logEnd()
 	x.c.watch.moving(x.uc) // a client that does not read its answer is given up as well
 	defer x.c.watch.rested()
 	if x.detached {
@@ -50,7 +51,8 @@ func (x *exchange) abandon(d *policy.Decision) {
 	r := reply{status: 408, kind: "http_request_error", detail: "the request's body stopped arriving", attempts: x.number, stop: d.Stop}
 	if seen&causeBroken != 0 {
 		d.Stop, d.Verdict = policy.Permanent, policy.PermanentFailure
-		r.status, r.detail, r.stop = 400, "the request's body is malformed", d.Stop
+		why := bodyReply(x.body.failure)
+		r.status, r.detail, r.stop = why.status, why.detail, d.Stop
 	} else if seen&causeIdle == 0 {
 		return
 	}
@@ -126,7 +128,7 @@ func (x *exchange) deliverBody(framing h1.Framing, r result, d policy.Decision) 
 			return x.toClient(sc.Finish(nil))
 		}
 		x.account(r, d)
-		return x.toClient(sc.FinishWith(x.heldWhole, x.resp.Trailer))
+		return x.toClient(sc.FinishWith(x.heldWhole, x.responseTrailer()))
 	}
 	for i := 0; ; i++ {
 		p := x.held.piece(i)
@@ -145,7 +147,7 @@ func (x *exchange) deliverBody(framing h1.Framing, r result, d policy.Decision) 
 		return x.stream(framing, r, d)
 	}
 	x.account(r, d)
-	return x.toClient(sc.Finish(x.resp.Trailer))
+	return x.toClient(sc.Finish(x.responseTrailer()))
 }
 
 // stream passes the body on as it comes.
@@ -158,7 +160,7 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 		p, err := uc.NextBody()
 		if err == io.EOF {
 			x.account(r, d)
-			return x.toClient(sc.Finish(x.resp.Trailer))
+			return x.toClient(sc.Finish(x.responseTrailer()))
 		}
 		if err != nil {
 			x.log.brokeOff = true

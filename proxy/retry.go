@@ -13,10 +13,15 @@ import (
 // response, or the reason why there is none. What it decides is policy's; what
 // it knows is what attempt saw on the wire.
 func (x *exchange) run() {
+	reason := ""
 	for {
 		r := x.attempt()
+		unsent := r.cancelled && !x.wrote
+		if reason != "" && !unsent {
+			x.count.Retry(reason)
+		}
 		if r.cancelled {
-			if !x.wrote {
+			if unsent {
 				x.session.Undo(time.Now()) // a retry that was paid for and not sent
 			}
 			x.finish(r, policy.Decision{Stop: policy.ClientGone})
@@ -31,14 +36,16 @@ func (x *exchange) run() {
 			x.finish(r, d)
 			return
 		}
+		began := time.Now()
 		if stop := x.wait(d.Wait); stop != policy.Going {
+			x.log.waited(time.Since(began))
 			x.session.Undo(time.Now()) // the retry that was paid for is not sent
 			d.Retry, d.Stop = false, stop
 			x.finish(r, d)
 			return
 		}
 		x.release()
-		x.count.Retry(d.Reason)
+		reason = d.Reason
 	}
 }
 
@@ -78,7 +85,6 @@ const salvageFor = 5 * tick
 // that the connection can be used again.
 func (x *exchange) keepForWait(d time.Duration) {
 	x.body.stopPump(x.uc)
-	x.body.book()
 	if x.uc == nil {
 		return
 	}

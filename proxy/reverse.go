@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"time"
 
 	"mulligan/proxy/h1"
@@ -15,15 +14,9 @@ const howToUse = "this is mulligan's proxy port, and no upstream claims this req
 // a mount path, or by Host.
 func (c *clientConn) reverseDoor(req *h1.Request) {
 	x := &c.x
-	if c.crossSite(req) {
-		return
-	}
 	path := req.Target
 	if c.listen != c.s.opts.Proxy {
 		c.ownPort(path)
-		return
-	}
-	if c.openDoor() && !c.authorized(req) {
 		return
 	}
 	if u, rest, ok := x.snap.table.Mount(view(path)); ok {
@@ -68,11 +61,13 @@ func (c *clientConn) openDoor() bool {
 
 // crossSite refuses requests that a browser makes for somebody else's page.
 func (c *clientConn) crossSite(req *h1.Request) bool {
-	if !equalFold(bytes.TrimSpace(req.Header.GetKnown(h1.NameSecFetchSite)), "cross-site") {
-		return false
+	for i := range req.Header {
+		if f := &req.Header[i]; f.Known() == h1.NameSecFetchSite && h1.HasToken(f.Value, "cross-site") {
+			c.deny(reply{status: 403, kind: "http_request_denied", detail: "a browser's cross-site request (Sec-Fetch-Site)"})
+			return true
+		}
 	}
-	c.deny(reply{status: 403, kind: "http_request_denied", detail: "a browser's cross-site request (Sec-Fetch-Site)"})
-	return true
+	return false
 }
 
 // authorityName is a host and port as a client named them.

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"mulligan/metrics"
@@ -164,7 +165,11 @@ func (s *Server) accept(ln net.Listener, configured string) {
 			}
 			// Out of descriptors, most likely: give connections time to end.
 			pause = min(max(5*time.Millisecond, 2*pause), time.Second)
-			s.log.Warn("accept failed", slog.String("listen", configured), slog.Any("error", err))
+			attrs := []slog.Attr{slog.String("listen", configured), slog.Any("error", err)}
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				attrs = append(attrs, slog.String("hint", "raise the limit of open files (ulimit -n); each request takes two"))
+			}
+			s.log.LogAttrs(context.Background(), slog.LevelWarn, "accept failed", attrs...)
 			select {
 			case <-time.After(pause):
 			case <-s.drain:
@@ -227,7 +232,7 @@ func (s *Server) draining() bool { return s.isDrain.Load() }
 
 // Shutdown stops accepting, lets no new retry begin, closes what is idle and
 // waits for what is in flight, tunnels included, until ctx ends; then it closes
-// the rest. It returns ctx's error where something had to be cut off.
+// the rest. It returns a *CutOffError where something had to be cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drainOnce.Do(func() {
 		s.isDrain.Store(true)
@@ -258,9 +263,9 @@ func (s *Server) emptyOut(ctx context.Context) error {
 			return nil
 		case <-again.C:
 		case <-ctx.Done():
-			s.cutOff()
+			n := s.cutOff()
 			<-s.empty
-			return ctx.Err()
+			return &CutOffError{n}
 		}
 	}
 }
@@ -290,14 +295,32 @@ func (s *Server) closeIdle() {
 	s.noteEmpty()
 }
 
-// cutOff closes every connection, and what their requests wait for.
-func (s *Server) cutOff() {
+// cutOff closes every connection, and what their requests wait for; it returns
+// how many there were.
+func (s *Server) cutOff() (n int) {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
 		c.watch.fire(causeCut, func() bool { return true })
 		c.sc.Close()
 	}
+	return len(s.conns)
+}
+
+// Connections returns how many connections from clients are open, idle ones and
+// tunnels included.
+func (s *Server) Connections() int {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	return len(s.conns)
+}
+
+// CutOffError says how many connections from clients were in use when the time
+// for them to finish was over.
+type CutOffError struct{ Connections int }
+
+func (e *CutOffError) Error() string {
+	return fmt.Sprintf("%d connections were still in use, and were cut off", e.Connections)
 }
 
 // Network is the network to listen on for an address: net.Listen would open ::

@@ -25,6 +25,7 @@ type state struct {
 	name   string
 
 	mu          sync.Mutex
+	retired     bool // its upstream is gone: only requests in flight still use it
 	policy      *policy.Upstream
 	tls         *peerTLS
 	parent      *url.URL
@@ -79,7 +80,7 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 		case a.key.https && tlsChanged:
 			st.renew(e)
 		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
-			a.pool.Configure(poolConfig(u))
+			a.pool.Configure(st.poolConfig(u))
 		}
 		if a.budget != st.budget && old != nil && u.Budget != old.Budget {
 			a.budget.Configure(u.Budget, now)
@@ -88,8 +89,14 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 	}
 }
 
-func poolConfig(u *policy.Upstream) h1.PoolConfig {
-	return h1.PoolConfig{Idle: u.Connections.Idle, Max: u.Connections.MaxPerEndpoint}
+// poolConfig is the upstream's, but that nobody would close the connections that
+// stay idle once the upstream is gone.
+func (st *state) poolConfig(u *policy.Upstream) h1.PoolConfig {
+	cfg := h1.PoolConfig{Idle: u.Connections.Idle, Max: u.Connections.MaxPerEndpoint}
+	if st.retired {
+		cfg.Idle = time.Nanosecond
+	}
+	return cfg
 }
 
 // renewAll leaves all connections: what may be dialled, or through what, has
@@ -151,7 +158,7 @@ func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority 
 		p.tls = st.tls.config(k.host)
 	}
 	a := &authority{key: k, budget: budget, peer: p}
-	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, poolConfig(st.policy))
+	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, st.poolConfig(st.policy))
 	return a
 }
 
@@ -194,6 +201,7 @@ func (st *state) remaining(now time.Time) int {
 func (st *state) close() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.retired = true
 	for st.recent.Len() > 0 {
 		st.drop(st.recent.Back())
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+
+	"mulligan/proxy/h1"
 )
 
 // target is where a request goes: the door that took it sets it, once.
@@ -55,7 +57,11 @@ func parseAbsolute(raw []byte) (https bool, authority, path []byte, err error) {
 func splitAuthority(a []byte, byDefault int) (host []byte, port int, err error) {
 	port = byDefault
 	host = a
-	if len(a) > 0 && a[0] == '[' {
+	var a0 byte
+	if len(a) > 0 {
+		a0 = a[0]
+	}
+	if a0 == '[' {
 		end := bytes.IndexByte(a, ']')
 		if end < 0 {
 			return nil, 0, errAuthority
@@ -74,7 +80,7 @@ func splitAuthority(a []byte, byDefault int) (host []byte, port int, err error) 
 			port, err = parsePort(a[i+1:])
 		}
 	}
-	if err != nil || len(host) == 0 || !validHost(host) {
+	if err != nil || len(host) == 0 || !validHost(host) || a0 == '[' && !h1.IsIPv6(host) {
 		return nil, 0, errAuthority
 	}
 	return host, port, nil

@@ -74,8 +74,12 @@ type source interface {
 	NetConn() net.Conn
 }
 
-// splice joins the client to uc after an upgrade, until both sides have ended.
+// splice joins the client to uc after an upgrade, until both sides have ended. The
+// request is over by then, so that it counts as an open tunnel.
 func (c *clientConn) splice(uc *h1.ClientConn, idle time.Duration) {
+	up := c.x.up.metrics
+	up.TunnelsOpen.Inc()
+	defer up.TunnelsOpen.Dec()
 	c.watch.end()
 	c.watch.beginTunnel(c.s.now(), uc, idle)
 	c.pourBoth(uc)

@@ -3,13 +3,21 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mulligan/metrics"
+	"mulligan/policy"
+	"mulligan/proxy"
 )
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\n"
@@ -126,5 +134,87 @@ func TestTunnelsConnectionIsTheFirstThatIsUsed(t *testing.T) {
 	}
 	if n := conns.Load(); n != 1 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// countingConn counts the calls that move bytes.
+type countingConn struct {
+	net.Conn
+	calls *atomic.Int64
+}
+
+func (c countingConn) NetConn() net.Conn { return c.Conn }
+
+func (c countingConn) Read(p []byte) (int, error) {
+	c.calls.Add(1)
+	return c.Conn.Read(p)
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.calls.Add(1)
+	return c.Conn.Write(p)
+}
+
+type countingListener struct {
+	net.Listener
+	calls *atomic.Int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return countingConn{c, l.calls}, err
+}
+
+// TestUpgradeIsPouredByTheBuffer: over a connection that is no plain socket, as
+// one of TLS, an upgrade was poured byte by byte.
+func TestUpgradeIsPouredByTheBuffer(t *testing.T) {
+	const size = 100_000
+	pours := func(w http.ResponseWriter, r *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, switching)
+		c.Write(make([]byte, size))
+		io.Copy(io.Discard, c)
+	}
+	plain := upstream("plain")
+	plain.Hosts = []policy.HostPattern{{Name: "127.0.0.1"}}
+	for name, row := range map[string]struct {
+		u   *policy.Upstream
+		url string
+	}{
+		"wrapped": {plain, serve(t, pours).URL},
+		"TLS":     {secure(t, pours), "http://secure"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			srv, err := proxy.New(proxy.Options{
+				Proxy: "127.0.0.1:0", Metrics: metrics.New(prometheus.NewRegistry()), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				Listen: func(network, addr string) (net.Listener, error) {
+					ln, err := net.Listen(network, addr)
+					return countingListener{ln, &calls}, err
+				},
+				Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+					return countingConn{c, &calls}, err
+				},
+			}, settings(row.u))
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv.Start()
+			t.Cleanup(srv.Close)
+			c, r := call(t, srv)
+			fmt.Fprintf(c, "GET %s/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\n", row.url)
+			readHead(r)
+			if n, err := io.CopyN(io.Discard, r, size); err != nil {
+				t.Fatalf("%d bytes, %v", n, err)
+			}
+			if n := calls.Load(); n > size/100 {
+				t.Errorf("%d calls for %d bytes", n, size)
+			}
+		})
 	}
 }

@@ -114,3 +114,42 @@ func TestAttemptClockStartsWithTheLastByteSent(t *testing.T) {
 		within(b.T, time.Since(began), 8*time.Second)
 	})
 }
+
+// TestSilentUpstreamIsNotTheClientsFault: a client that waits for its 100 got a
+// 408 after timeout.idle, where the upstream had said nothing.
+func TestSilentUpstreamIsNotTheClientsFault(t *testing.T) {
+	s := settings()
+	s.Default.Default.Timeout.Idle = 5 * time.Second
+	inBubble(t, s, func(c net.Conn) { io.Copy(io.Discard, c) }, func(b *bubble) {
+		began := time.Now()
+		resp := b.send(b.dial(), expectUp)
+		if ps := resp.Header.Get("Proxy-Status"); resp.StatusCode != 504 || ps != "mulligan; attempts=1; stop=window; error=http_response_timeout" {
+			b.Errorf("%s %q", resp.Status, ps)
+		}
+		within(b.T, time.Since(began), 20*time.Second)
+	})
+}
+
+// TestStuckUpstreamAndAShortBody: timeout.idle did not hold for a body that came
+// with its head: an upstream that read nothing of it was waited for for ever.
+func TestStuckUpstreamAndAShortBody(t *testing.T) {
+	s := settings()
+	s.Default.Default.Timeout.Idle = 2 * time.Second
+	s.Default.Default.Timeout.Total = 0
+	stuck := func(c net.Conn) {
+		c.Read(make([]byte, 10))
+		time.Sleep(time.Hour)
+	}
+	inBubble(t, s, stuck, func(b *bubble) {
+		c := b.dial()
+		defer time.Sleep(2 * time.Hour)
+		defer c.Close()
+		began := time.Now()
+		c.SetReadDeadline(began.Add(30 * time.Minute))
+		resp := b.send(c, "POST http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 500\r\n\r\n"+strings.Repeat("x", 500))
+		if ps := resp.Header.Get("Proxy-Status"); resp.StatusCode != 504 || ps != "mulligan; attempts=1; stop=not_idempotent; error=connection_write_timeout" {
+			b.Errorf("%s %q", resp.Status, ps)
+		}
+		within(b.T, time.Since(began), 2*time.Second)
+	})
+}

@@ -30,7 +30,10 @@ const tick = 10 * time.Millisecond
 
 // interrupter is a connection whose blocked reads and writes can be made to
 // return at once.
-type interrupter interface{ Interrupt() }
+type interrupter interface {
+	Interrupt()
+	InterruptRead()
+}
 
 // watch is what the watcher sees of one client connection. One watcher for all
 // requests replaces a timer and a goroutine for each: a request that succeeds at
@@ -46,6 +49,8 @@ type watch struct {
 	movers    atomic.Int32                  // bodies that are being moved now
 	moves     atomic.Int32                  // how many bodies have begun to be
 	reading   atomic.Bool                   // the client is waited for with its body, not the upstream
+	withheld  atomic.Bool                   // the client holds its body back until it gets a 100
+	telling   atomic.Bool                   // a 1xx is being written, which the window may break into
 	moved     atomic.Pointer[h1.ClientConn]
 	tunnel    atomic.Bool // a half-close is not the end, and is passed on
 
@@ -213,14 +218,21 @@ func (w *watch) fire(c cause, still func() bool) {
 		return
 	}
 	if c == causeIdle {
-		w.stalled = !w.reading.Load() // asked before the interruption changes it
+		w.stalled = !w.reading.Load() || w.withheld.Load() // asked before the interruption changes it
 	}
 	w.causes |= c
-	if w.target != nil {
+	switch {
+	case w.target == nil:
+	case c&causesEnd == 0 && w.sending.Load() == nil:
+		w.target.InterruptRead() // the answer is late; a body may still be on its way
+	default:
 		w.target.Interrupt()
 	}
-	if c&causesEnd != 0 {
+	switch {
+	case c&causesEnd != 0:
 		w.sc.Interrupt() // a body is being read from or written to the client
+	case c == causeWindow && w.telling.Load():
+		w.sc.InterruptWrite()
 	}
 	if w.cancel != nil && c != causeAttempt {
 		w.cancel()
@@ -268,12 +280,15 @@ func (w *watch) look(now int64) (busy bool) {
 // lookBody enforces timeout.idle on a body that is being moved.
 func (w *watch) lookBody(now int64, same func() bool) {
 	limit := w.idleLimit.Load()
-	if limit == 0 || w.movers.Load() == 0 {
+	if limit == 0 || !w.isMoving() {
 		w.lastMove = 0
 		return
 	}
 	progress := w.sc.Progress()
 	if uc := w.moved.Load(); uc != nil {
+		progress += uc.Progress()
+	}
+	if uc := w.sending.Load(); uc != nil {
 		progress += uc.Progress()
 	}
 	// A body that has begun anew has moved, even if it came as far as the one before.
@@ -283,8 +298,18 @@ func (w *watch) lookBody(now int64, same func() bool) {
 		return
 	}
 	if now-w.lastMove >= limit {
-		w.fire(causeIdle, func() bool { return same() && w.movers.Load() > 0 })
+		w.fire(causeIdle, func() bool { return same() && w.isMoving() })
 	}
+}
+
+// isMoving reports whether a body is being moved, or held up in being sent. One
+// that the client holds back for a 100 is not.
+func (w *watch) isMoving() bool {
+	if n := w.movers.Load(); n > 0 {
+		return n > 1 || !w.withheld.Load()
+	}
+	uc := w.sending.Load()
+	return uc != nil && uc.Writing()
 }
 
 // lookIdle closes connections between requests: idle for too long, or too slow

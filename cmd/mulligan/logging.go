@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"mulligan/policy/config"
 )
@@ -14,18 +15,42 @@ type logger struct {
 	*slog.Logger
 	level  *slog.LevelVar
 	asJSON *atomic.Bool
+	queue  *logWriter // nil: lines are written at once
 }
 
 func newLogger(w io.Writer, cfg config.Log) *logger {
 	l := &logger{level: new(slog.LevelVar), asJSON: new(atomic.Bool)}
+	l.configure(cfg)
+	l.Logger = l.to(w)
+	return l
+}
+
+// newQueuedLogger is newLogger with a queue before w; close it when all else has
+// ended.
+func newQueuedLogger(w io.Writer, cfg config.Log) *logger {
+	l := newLogger(w, cfg)
+	l.queue = newLogWriter(w, logBacklog, l.droppedLines)
+	l.Logger = l.to(l.queue)
+	return l
+}
+
+// close writes what waits in the queue, for so long at most. Only the first call
+// waits.
+func (l *logger) close(patience time.Duration) {
+	if l.queue != nil {
+		l.queue.Close(patience)
+		l.queue = nil
+	}
+}
+
+// to makes a log on w, whose format and level are l's.
+func (l *logger) to(w io.Writer) *slog.Logger {
 	options := slog.HandlerOptions{Level: l.level}
 	forJSON := options
 	forJSON.ReplaceAttr = durationsAsText
-	l.Logger = slog.New(&eitherHandler{
+	return slog.New(&eitherHandler{
 		asJSON: l.asJSON, json: slog.NewJSONHandler(w, &forJSON), text: slog.NewTextHandler(w, &options),
 	})
-	l.configure(cfg)
-	return l
 }
 
 // durationsAsText gives durations their unit: slog's JSON has bare nanoseconds.
@@ -46,7 +71,7 @@ func (l *logger) configure(cfg config.Log) {
 }
 
 // eitherHandler writes JSON or text, as the switch says at the time. Its writer
-// is os.Stderr, whose writes do not mix.
+// takes whole lines, which do not mix.
 type eitherHandler struct {
 	asJSON     *atomic.Bool
 	json, text slog.Handler

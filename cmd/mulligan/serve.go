@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -51,7 +50,8 @@ func serve(t terminal, src source) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(t.err, cfg.Log)
+	log := newQueuedLogger(t.err, cfg.Log)
+	defer log.close(logPatience)
 	a, err := newApp(cfg, log)
 	if err != nil {
 		return err
@@ -64,23 +64,24 @@ func serve(t terminal, src source) error {
 	r := &reloader{load: src.loadAgain, apply: a.reload, note: a.metrics.ConfigReload, look: lookAt, log: log.Logger}
 	r.watch(cfg.Files(), before)
 	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() { r.run(ctx, hup) })
+	watched := make(chan struct{})
+	go func() { defer close(watched); r.run(ctx, hup) }()
 	got := <-stop
 	cancel()
-	watching.Wait()
-	return a.end(got, stop)
+	return a.end(got, stop, watched)
 }
 
 // end drains and stops the app after the first signal; another one from again
-// ends it at once.
-func (a *app) end(first os.Signal, again <-chan os.Signal) error {
-	delay, grace := a.current.ShutdownDelay, a.current.ShutdownGrace
+// ends it at once. A reload that is under way, which watched tells the end of, is
+// waited for first: nothing may change what is being stopped.
+func (a *app) end(first os.Signal, again <-chan os.Signal, watched <-chan struct{}) error {
 	a.ready.Store(false)
-	a.log.Info("draining", slog.String("signal", first.String()),
-		slog.Duration("shutdown_delay", delay), slog.Duration("shutdown_grace", grace))
 	stopped := make(chan error, 1)
 	go func() {
+		<-watched
+		delay, grace := a.current.ShutdownDelay, a.current.ShutdownGrace
+		a.log.Info("draining", slog.String("signal", first.String()), slog.Int("connections", a.proxy.Connections()),
+			slog.Duration("shutdown_delay", delay), slog.Duration("shutdown_grace", grace))
 		time.Sleep(delay) // serving on: balancers have yet to hear that we are not ready
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
@@ -89,10 +90,11 @@ func (a *app) end(first os.Signal, again <-chan os.Signal) error {
 	select {
 	case s := <-again:
 		a.log.Warn("a second signal: ending at once", slog.String("signal", s.String()))
+		a.log.close(atOnce)
 		return errEnded
 	case err := <-stopped:
 		if err != nil {
-			a.log.Warn("shutdown_grace is over: what was still in flight was cut off")
+			a.log.Warn("shutdown_grace is over", slog.Any("error", err))
 		}
 	}
 	a.log.Info("stopped")

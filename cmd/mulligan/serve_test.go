@@ -105,7 +105,7 @@ func TestEnd(t *testing.T) {
 		t.Fatalf("/readyz %d while serving", status)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- a.end(syscall.SIGTERM, nil) }()
+	go func() { ended <- a.end(syscall.SIGTERM, nil, noReload()) }()
 	until(t, "not ready", func() bool { return get(admin, "/readyz") == 503 })
 	if status := get(proxy, "/x"); status != 421 && !strings.Contains(log.String(), "stopped") {
 		t.Errorf("the proxy answers %d during shutdown_delay", status)
@@ -128,7 +128,7 @@ func TestEndAtOnce(t *testing.T) {
 	a, _ := running(t, "shutdown_delay: 1h\n")
 	again := make(chan os.Signal, 1)
 	again <- syscall.SIGINT
-	err := a.end(syscall.SIGTERM, again)
+	err := a.end(syscall.SIGTERM, again, noReload())
 	if !errors.Is(err, errEnded) || report(terminal{err: new(page)}, err) != exitFailed {
 		t.Errorf("%v, want an end with status 1", err)
 	}
@@ -150,7 +150,7 @@ func TestEndCutsOff(t *testing.T) {
 	answer := make(chan int, 1)
 	go func() { answer <- get(a.proxyAddr(), "/u") }()
 	<-hung
-	if err := a.end(syscall.SIGTERM, nil); err != nil {
+	if err := a.end(syscall.SIGTERM, nil, noReload()); err != nil {
 		t.Error(err)
 	}
 	if status := <-answer; status == 200 {
@@ -292,4 +292,11 @@ func TestFindSource(t *testing.T) {
 	if _, ok := find("").look()[own]; !ok {
 		t.Error("the configuration's own file is not looked at by its absolute name")
 	}
+}
+
+// noReload is a reloader that has ended.
+func noReload() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }

@@ -1,15 +1,16 @@
 package h1
 
 import (
+	"bytes"
 	"net"
 	"sync/atomic"
 )
 
 // Limits for upstreams.
 const (
-	upstreamHead   = 1 << 20 // bytes of a response's head, and of its trailers
-	upstreamFields = 10000
-	maxInterim     = 32 // 1xx before a final response
+	upstreamHead   = 1 << 20                      // bytes of a response's head, and of its trailers
+	upstreamFields = upstreamHead / len("a:\r\n") // the bytes alone bound them
+	maxInterim     = 32                           // 1xx before a final response
 )
 
 // ClientConn is a connection to an upstream: requests go out, responses come
@@ -37,6 +38,7 @@ type ClientConn struct {
 // wrapped.
 func NewClientConn(nc net.Conn) *ClientConn {
 	c := &ClientConn{keepAlive: -1}
+	c.idleSince.Store(Now())
 	c.nc = nc
 	c.io.init(nc)
 	c.quiet.init(nc)
@@ -128,9 +130,7 @@ func (c *ClientConn) accept(method string) (*Response, error) {
 	}
 	c.final, c.persist = true, c.resp.KeepAlive
 	c.upgraded = status == 101 || method == "CONNECT" && status < 300
-	if value := c.resp.Header.GetKnown(NameKeepAlive); value != nil {
-		c.keepAlive = keepAliveTimeout(value)
-	}
+	c.readKeepAlive()
 	c.body.start(c.resp.Framing, c.resp.ContentLength)
 	return &c.resp, nil
 }
@@ -200,8 +200,8 @@ func (c *ClientConn) Check() bool {
 	return c.stopped.Load() == 0 && len(c.buffered()) == 0 && c.quiet.check(c.nc)
 }
 
-// IdleSince returns when the connection was last put into a pool, on the clock
-// of Now; 0: never.
+// IdleSince returns since when nothing has been sent on the connection, on the
+// clock of Now: since its last message was over, or since it was made.
 func (c *ClientConn) IdleSince() int64 { return c.idleSince.Load() }
 
 // Seq returns the number of the present message, for InterruptAt.
@@ -224,17 +224,40 @@ func (c *ClientConn) InterruptAt(seq uint64) bool {
 	return true
 }
 
+// readKeepAlive notes what the response's Keep-Alive fields promise: the least,
+// where there are several. A response without one changes nothing.
+func (c *ClientConn) readKeepAlive() {
+	said := false
+	for i := range c.resp.Header {
+		f := &c.resp.Header[i]
+		if f.known != NameKeepAlive {
+			continue
+		}
+		n := keepAliveTimeout(f.Value)
+		if !said || n >= 0 && (c.keepAlive < 0 || n < c.keepAlive) {
+			c.keepAlive = n
+		}
+		said = true
+	}
+}
+
 // keepAliveTimeout returns the seconds in a Keep-Alive field's timeout
-// parameter, or -1.
+// parameter, or -1. The parameter may be a quoted string, and have white space
+// around its "=", as any list of parameters that people write by hand.
 func keepAliveTimeout(value []byte) int64 {
-	const name = "timeout="
 	for len(value) > 0 {
 		var element []byte
 		element, value = nextElement(value)
-		if len(element) > len(name) && EqualName(element[:len(name)], name) {
-			if n, ok := parseDecimal(element[len(name):]); ok {
-				return n
-			}
+		name, seconds, _ := bytes.Cut(element, []byte("="))
+		if !EqualName(trimSpace(name), "timeout") {
+			continue
+		}
+		seconds = trimSpace(seconds)
+		if n := len(seconds); n > 2 && seconds[0] == '"' && seconds[n-1] == '"' {
+			seconds = seconds[1 : n-1]
+		}
+		if n, ok := parseDecimal(seconds); ok {
+			return n
 		}
 	}
 	return -1

@@ -9,7 +9,7 @@ import (
 
 func TestKeepAliveTimeout(t *testing.T) {
 	for in, want := range map[string]int64{
-		"timeout=5": 5, "max=100, Timeout=7": 7, "timeout=": -1, "timeout=x": -1, "": -1, "max=1": -1, "timeout=0": 0, "timeout=99999999999999999999": -1,
+		"timeout=5": 5, "max=100, Timeout=7": 7, "timeout=": -1, "timeout=x": -1, "": -1, "max=1": -1, "timeout=0": 0, `timeout="2"`: 2, "timeout = 3": 3, `timeout=""`: -1, `timeout="`: -1, "timeout=99999999999999999999": -1,
 	} {
 		if got := keepAliveTimeout([]byte(in)); got != want {
 			t.Errorf("%q: %d", in, got)

@@ -30,11 +30,23 @@ func hungUp(fd uintptr) bool {
 // silent reports whether the socket is open and has nothing to read: what an
 // idle connection must be.
 func silent(fd uintptr) bool {
+	_, errno := peek(fd)
+	return errno == syscall.EAGAIN
+}
+
+// pending reports whether there are bytes to read.
+func pending(fd uintptr) bool {
+	n, errno := peek(fd)
+	return errno == 0 && n > 0
+}
+
+// peek looks at the next byte of a socket without waiting and without taking it.
+func peek(fd uintptr) (n int, errno syscall.Errno) {
 	var b [1]byte
 	for {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
 		if errno != syscall.EINTR {
-			return errno == syscall.EAGAIN
+			return int(n), errno
 		}
 	}
 }

@@ -7,3 +7,6 @@ func hungUp(uintptr) bool { return false }
 
 // silent cannot be asked here: no idle connection is trusted.
 func silent(uintptr) bool { return false }
+
+// pending cannot be asked here.
+func pending(uintptr) bool { return false }

@@ -22,6 +22,12 @@ func hungUp(fd uintptr) bool {
 	return err != syscall.EAGAIN && n <= 0
 }
 
+// pending reports whether there are bytes to read.
+func pending(fd uintptr) bool {
+	n, err := peek(fd)
+	return err == nil && n > 0
+}
+
 // silent reports whether the socket is open and has nothing to read: what an
 // idle connection must be.
 func silent(fd uintptr) bool {

@@ -167,8 +167,10 @@ func (p *Pool) Put(c *ClientConn) {
 		p.Discard(c)
 		return
 	}
+	if !c.untouched() { // else its server has waited all the while
+		c.idleSince.Store(Now())
+	}
 	c.clear()
-	c.idleSince.Store(Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.cfg.Max > 0 && p.open > p.cfg.Max {

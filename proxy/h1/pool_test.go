@@ -111,10 +111,10 @@ func TestPoolClosesIdle(t *testing.T) {
 		defer p.Close()
 		a, _ := get(t, p, anyIdle)
 		aPeer := u.last()
-		b, _ := get(t, p, anyIdle)
-		bPeer := u.last()
 		p.Put(a)
 		time.Sleep(10 * time.Second)
+		b, _ := get(t, p, 0)
+		bPeer := u.last()
 		p.Put(b)
 		time.Sleep(19 * time.Second)
 		if p.Idle() != 2 {
@@ -127,6 +127,26 @@ func TestPoolClosesIdle(t *testing.T) {
 		p.Configure(PoolConfig{Idle: 5 * time.Second})
 		if p.Idle() != 0 || !closed(bPeer) {
 			t.Error("a shorter limit was not applied")
+		}
+	})
+}
+
+// A connection that was put back unused has been idle since before: a POST went
+// onto one, dialled for a tunnel that nobody spoke in for a while, as if it were
+// fresh.
+func TestPoolPutUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &upstream{}
+		p := NewPool(u.dial, PoolConfig{Idle: 30 * time.Second})
+		defer p.Close()
+		a, _ := get(t, p, anyIdle)
+		time.Sleep(2 * time.Second)
+		p.Put(a)
+		if b, reused := get(t, p, time.Second); reused || b == a {
+			t.Error("idle for two seconds, and taken for fresh")
+		}
+		if b, _ := get(t, p, anyIdle); b != a {
+			t.Error("not kept")
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package h1
 
-import "bytes"
+import (
+	"bytes"
+	"net/netip"
+)
 
 // methods are those that a request line may name without an allocation.
 var methods = [...]string{
@@ -109,9 +112,9 @@ func (req *Request) interpret() error {
 			keep = keep || HasToken(value, "keep-alive")
 			upgrade = upgrade || HasToken(value, "upgrade")
 		case NameUpgrade:
-			upgradeField = true
+			upgradeField = upgradeField || len(value) > 0
 		case NameExpect:
-			expect = expect || EqualName(value, "100-continue")
+			expect = expect || HasToken(value, "100-continue")
 		}
 	}
 	if !host && req.Minor > 0 {
@@ -131,7 +134,7 @@ func (req *Request) interpret() error {
 func validHost(b []byte) bool {
 	if len(b) > 0 && b[0] == '[' {
 		end := bytes.IndexByte(b, ']')
-		return end > 1 && validPort(b[end+1:]) && isLiteral(b[1:end])
+		return end > 1 && validPort(b[end+1:]) && IsIPv6(b[1:end])
 	}
 	name := b
 	if colon := bytes.IndexByte(b, ':'); colon >= 0 {
@@ -153,14 +156,25 @@ func validHost(b []byte) bool {
 	return true
 }
 
-// isLiteral allows the characters of an IP literal, with or without a zone.
-func isLiteral(b []byte) bool {
-	for _, c := range b {
-		if charClass[c]&isHost == 0 && c != ':' && c != '%' {
+// IsIPv6 reports whether b is an IPv6 address, with or without a zone: all that
+// may stand between the brackets of a host (RFC 3986 section 3.2.2; there is no
+// IPvFuture).
+func IsIPv6(b []byte) bool {
+	address := b
+	if zone := bytes.IndexByte(b, '%'); zone >= 0 {
+		address = b[:zone]
+		for _, c := range b[zone+1:] {
+			if charClass[c]&isHost == 0 && c != '%' {
+				return false
+			}
+		}
+		if zone+1 == len(b) {
 			return false
 		}
 	}
-	return true
+	// Short and not kept: the conversion does not allocate.
+	ip, err := netip.ParseAddr(string(address))
+	return err == nil && ip.Is6()
 }
 
 // validPort reports whether b is nothing, or a colon and digits.

@@ -111,7 +111,7 @@ func TestRefusedRequests(t *testing.T) {
 			status   int
 		}{"RFC 9110 8.6: invalid length " + value, head("Content-Length: " + value + "\r\n"), 400})
 	}
-	for _, value := range []string{"a b", "a@b", "a/b", "a:b", "a:80:80", "::1", "[::1", "[::1]x", "[::1]:x", "[]", "[a/b]", "a%", "a%2", "a%zz", "a\\b", "a,b c", "a?b", "a#b", "<a>", "\xe9"} {
+	for _, value := range []string{"a b", "a@b", "a/b", "a:b", "a:80:80", "::1", "[::1", "[::1]x", "[::1]:x", "[]", "[a/b]", "[localhost]", "[127.0.0.1]", "[zz]:1", "[v1.a]", "[fe80::1%]", "[::1%a/b]", "a%", "a%2", "a%zz", "a\\b", "a,b c", "a?b", "a#b", "<a>", "\xe9"} {
 		tests = append(tests, struct {
 			rule, in string
 			status   int

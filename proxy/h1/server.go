@@ -135,6 +135,17 @@ func (s *ServerConn) Restart() {
 	s.enter(Idle)
 }
 
+// Unread reports whether the client has sent more than was read: closing now
+// would be a reset, which takes from the client what it has not read yet.
+func (s *ServerConn) Unread() bool {
+	if len(s.buffered()) > 0 {
+		return true
+	}
+	unread := false
+	control(tcp(s.nc), func(fd uintptr) { unread = pending(fd) })
+	return unread
+}
+
 // Reusable reports whether the next request may be read: this one was read and
 // answered wholly, and both sides let the connection persist.
 func (s *ServerConn) Reusable() bool {

@@ -48,6 +48,9 @@ func (w *Writer) Written() int64 { return w.sent.Load() }
 // last head, framing not included.
 func (w *Writer) BodyBytes() int64 { return w.given }
 
+// Failed reports whether a write of this message has failed.
+func (w *Writer) Failed() bool { return w.err.Load() != nil }
+
 // Finished reports whether the whole message was handed to the kernel.
 func (w *Writer) Finished() bool { return w.finished }
 
