@@ -180,3 +180,14 @@ func TestMulliganPolicyMalformed(t *testing.T) {
 	want(t, "requests seen", u.count(), 0)
 	p.wantMetric(0, "mulligan_requests_total")
 }
+
+// More attempts than a machine's number can say are only no tightening: such a
+// value was taken for malformed.
+func TestMulliganPolicyOfHugeNumbers(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(503, ""))
+	p := start(t, `defaults: {retry: {max_attempts: 2, `+quick+`}}`)
+	for _, value := range []string{"max-attempts=99999999999", "max-attempts=999999999999999"} {
+		p.get(u.url("/"), "Mulligan-Policy: "+value).expect(t, 503, "attempts=2; stop=max_attempts; received-status=503")
+	}
+}

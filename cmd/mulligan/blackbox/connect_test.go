@@ -186,8 +186,12 @@ func TestConnectRetriedUntilItListens(t *testing.T) {
 	upstreamOn(t, listen(t, addr), func(p *peer) { p.write("up"); p.ended() })
 	r := c.next("CONNECT")
 	want(t, "status", r.Status, 200)
-	if r.proxyStatus(t)["stop"] != "success" {
+	account := r.proxyStatus(t)
+	if account["stop"] != "success" {
 		t.Errorf("Proxy-Status of a CONNECT that was retried: %q", r.get("Proxy-Status"))
+	}
+	if status, has := account["received-status"]; has { // it once named our own 200
+		t.Errorf("received-status=%s, and no upstream has answered", status)
 	}
 	expectBytes(t, "first bytes", c.r, "up")
 	p.wantMetric(1, "mulligan_tunnels_total", "result=established")

@@ -188,3 +188,25 @@ func TestOwnDialsIgnoreEnvironment(t *testing.T) {
 	p := start(t, "", launch{env: []string{"HTTP_PROXY=" + dead, "http_proxy=" + dead, "HTTPS_PROXY=" + dead, "ALL_PROXY=" + dead}})
 	p.get(u.url("/")).expect(t, 200, "")
 }
+
+// Brackets are for IPv6 addresses (RFC 3986 3.2.2): names and IPv4 addresses in
+// them were taken for what they enclose.
+func TestBracketsAreForIPv6(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	p := start(t, fmt.Sprintf(`upstreams: {l: {hosts: [localhost, 127.0.0.1], endpoints: ["http://%s"]}}`, u.addr))
+	for _, host := range []string{"[localhost]", "[127.0.0.1]"} {
+		authority := fmt.Sprintf("%s:%d", host, u.port())
+		for _, request := range []string{
+			lines("GET http://"+authority+"/ HTTP/1.1", "Host: x"),
+			lines("GET "+u.url("/")+" HTTP/1.1", "Host: "+authority),
+			lines("GET / HTTP/1.1", "Host: "+authority),
+			lines("CONNECT "+authority+" HTTP/1.1", "Host: x"),
+		} {
+			if r := p.raw(request); r.Status != 400 {
+				t.Errorf("%q: status %d", request, r.Status)
+			}
+		}
+	}
+	want(t, "connections", u.connections(), 0)
+}

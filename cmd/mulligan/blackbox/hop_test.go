@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -153,4 +154,83 @@ func TestConnectionCannotNameVia(t *testing.T) {
 	mine := r.get("Via")
 	r = p.get(u.url("/"), "Connection: Via", "Via: "+mine) // a loop stays one
 	r.expectProblem(t, 502, "error=proxy_loop_detected")
+}
+
+// What Connection names was removed from the header only: trailers carried it
+// on, both ways, and Mulligan-Policy too. What comes with the rest of the
+// message is one case, what comes later another.
+func TestConnectionNamesTrailers(t *testing.T) {
+	t.Parallel()
+	const first, last = "2\r\nab\r\n", "0\r\nX-Stays: 1\r\nx-HOP: 2\r\nMulligan-Policy: max-attempts=1\r\nX-Also: 3\r\n\r\n"
+	for _, later := range []bool{false, true} {
+		t.Run(fmt.Sprint("later ", later), func(t *testing.T) {
+			t.Parallel()
+			headRead := make(chan bool, 1)
+			u := serve(t, func(p *peer) {
+				r := p.head()
+				if r == nil {
+					return
+				}
+				p.body(r)
+				p.write("HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nTransfer-Encoding: chunked\r\n\r\n" + first)
+				if later {
+					<-headRead
+				}
+				p.write(last)
+				p.ended()
+			})
+			c := dial(t, start(t, "").proxy)
+			c.send(head("PUT", u.url("/"), "Connection: x-hop", "Transfer-Encoding: chunked") + first)
+			if later {
+				eventually(t, "the head at the upstream", func() bool { return u.count() == 1 })
+			}
+			c.send(last)
+			r := c.head()
+			headRead <- true
+			_, trailer, err := readBody(c.r, r.message, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "trailer at the client", fmt.Sprint(trailer), "[{X-Stays 1} {X-Also 3}]")
+			want(t, "trailer at the upstream", fmt.Sprint(u.request(1).Trailer), "[{X-Stays 1} {X-Also 3}]")
+		})
+	}
+}
+
+// The fields that mulligan minds itself were written with a spelling of its own.
+func TestMindedFieldsKeepTheirCase(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""), text(200, ""), func(p *peer, _ *request) bool {
+		p.write("HTTP/1.1 101 Switching\r\ncoNNection: upgrade\r\nupGRADE: websocket\r\n\r\n")
+		return false
+	})
+	p := start(t, "")
+	named := func(m message, name string) {
+		t.Helper()
+		if !strings.Contains(m.Head, "\r\n"+name+": ") {
+			t.Errorf("no %s in %q", name, m.Head)
+		}
+	}
+	p.raw(head("POST", u.url("/"), "transfer-ENCODING: chunked")+"2\r\nab\r\n0\r\n\r\n").expect(t, 200, "")
+	named(u.request(1).message, "transfer-ENCODING")
+	p.do("OPTIONS", u.url("/"), "", "max-FORWARDS: 4").expect(t, 200, "")
+	named(u.request(2).message, "max-FORWARDS")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/"), "conNECTION: upgrade", "upGRADE: websocket"))
+	r := c.next("GET")
+	want(t, "status", r.Status, 101)
+	named(u.request(3).message, "conNECTION")
+	named(u.request(3).message, "upGRADE")
+	named(r.message, "coNNection")
+	named(r.message, "upGRADE")
+}
+
+// Max-Forwards went on, counted down, though Connection named it.
+func TestConnectionNamesMaxForwards(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	start(t, "").do("OPTIONS", u.url("/"), "", "Connection: max-forwards", "Max-Forwards: 4").expect(t, 200, "")
+	if got := u.request(1); got.has("Max-Forwards") {
+		t.Errorf("it reached the upstream: %q", got.Head)
+	}
 }

@@ -83,3 +83,13 @@ func TestHTTP10UpstreamChunked(t *testing.T) {
 	p := start(t, `defaults: {retry: {`+quick+`}}`)
 	p.get(u.url("/")).expectProblem(t, 502, "attempts=1; stop=permanent; error=http_protocol_error")
 }
+
+// A request of HTTP/1.0 needs no Host; one in a tunnel went on without any.
+func TestHTTP10WithoutHostInATunnel(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	c := start(t, "").connect(u.addr)
+	c.send(lines("GET /x HTTP/1.0"))
+	c.next("GET").expect(t, 200, "")
+	want(t, "Host, the tunnel's", u.request(1).get("Host"), u.addr)
+}

@@ -231,3 +231,49 @@ func TestInterimsStretchNothing(t *testing.T) {
 	want(t, "interim", c.next("POST").Status, 103)
 	c.final("POST").expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
 }
+
+// An interim response has no body (RFC 9110 8.6): its framing went on to the
+// client all the same, who could wait for that body.
+func TestInterimHasNoFraming(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	for _, framing := range []string{"Content-Length: 5", "content-length: 0", "Transfer-Encoding: chunked"} {
+		u := answers(t, raw("HTTP/1.1 103 Early Hints\r\n"+framing+"\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+		for _, method := range []string{"POST", "GET"} { // passed at once, and with the final header
+			c := dial(t, p.proxy)
+			c.send(head(method, u.url("/"), "Content-Length: 0"))
+			r := c.next(method)
+			want(t, "interim status", r.Status, 103)
+			want(t, "Link", r.get("Link"), "</a>")
+			if r.has("Content-Length") || r.has("Transfer-Encoding") {
+				t.Errorf("%s, %s: %q", method, framing, r.Head)
+			}
+			want(t, "body", c.next(method).Body, "ok")
+		}
+	}
+}
+
+// Only an Expect that was 100-continue and nothing else was taken for one: with
+// another member the client waited for its 100 in vain.
+func TestContinueAmongOtherExpectations(t *testing.T) {
+	t.Parallel()
+	u := serve(t, func(p *peer) {
+		for r := p.head(); r != nil; r = p.head() {
+			p.write("HTTP/1.1 100 Continue\r\n\r\n")
+			p.body(r)
+			text(200, "got "+r.Body)(p, r)
+		}
+	})
+	p := start(t, "")
+	for _, fields := range [][]string{
+		{"Expect: 100-continue, foo"}, {"Expect: foo, 100-Continue"}, {"Expect: foo", "Expect: 100-continue"},
+	} {
+		c := dial(t, p.proxy)
+		c.send(head("POST", u.url("/"), append(fields, "Content-Length: 5")...))
+		if r := c.next("POST"); r.Status != 100 {
+			t.Fatalf("%q: status %d", fields, r.Status)
+		}
+		c.send("hello")
+		want(t, "body", c.next("POST").Body, "got hello")
+	}
+}

@@ -53,3 +53,38 @@ func TestManyFields(t *testing.T) {
 	}
 	want(t, "fields at the upstream", strings.Join(got, "|") == strings.Join(fields, "|"), true)
 }
+
+// An answer's head is bounded by its bytes alone: thousands of small fields were
+// a protocol_error.
+func TestManyFieldsInAResponse(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	for _, n := range []int{12_000, 30_000} {
+		u := answers(t, text(200, "ok", strings.TrimSuffix(strings.Repeat("A: b\r\n", n), "\r\n")))
+		r := p.get(u.url("/"))
+		r.expect(t, 200, "")
+		want(t, "fields at the client", len(r.all("A")), n)
+		want(t, "body", r.Body, "ok")
+	}
+}
+
+// The request's trailers have the head's limit, but were answered 400, or as a
+// client's leaving, where they were over it.
+func TestRequestTrailerLimit(t *testing.T) {
+	t.Parallel()
+	const first = "1\r\na\r\n"
+	last := "0\r\nX-Big: " + strings.Repeat("b", 70_000) + "\r\n\r\n"
+	for _, later := range []bool{false, true} {
+		t.Run(fmt.Sprint("later ", later), func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, text(200, ""))
+			c := dial(t, start(t, "").proxy)
+			c.send(head("PUT", u.url("/"), "Transfer-Encoding: chunked") + first)
+			if later {
+				eventually(t, "the head at the upstream", func() bool { return u.count() == 1 })
+			}
+			go c.send(last)
+			want(t, "status", c.final("PUT").Status, 431)
+		})
+	}
+}

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -224,6 +225,51 @@ func TestBodiesDoNotCostConnections(t *testing.T) {
 			}
 			want(t, "requests", u.count(), rounds)
 			want(t, "connections", u.connections(), 1)
+		})
+	}
+}
+
+// A request whose body cannot be replayed may not be repeated either: a PUT of
+// such a body went onto a connection that had been idle for long.
+func TestUnreplayableBodyAvoidsIdleConnections(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		limit string
+		size  int
+		idle  bool // it may go onto an idle connection
+	}{
+		"replayable":          {"1MiB", 20, true},
+		"past the default":    {"1MiB", 2_000_000, false},
+		"past buffer.request": {"10B", 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, text(200, ""))
+			c := dial(t, start(t, `defaults: {buffer: {request: `+row.limit+`}}`).proxy)
+			c.do("GET", u.url("/"), "").expect(t, 200, "")
+			linger(1300 * time.Millisecond)
+			c.do("PUT", u.url("/"), pattern(row.size)).expect(t, 200, "")
+			want(t, "the idle connection was used", u.request(2).Conn == u.request(1).Conn, row.idle)
+		})
+	}
+}
+
+// Keep-Alive was read from its first line only, and not where its value is quoted.
+func TestPoolReadsTheServersTimeoutInAnyForm(t *testing.T) {
+	t.Parallel()
+	for _, fields := range [][]string{
+		{"Keep-Alive: max=9", "keep-alive: timeout=2"},
+		{`Keep-Alive: timeout="2"`},
+		{`Keep-Alive: max=9, Timeout="2"`},
+	} {
+		t.Run(strings.Join(fields, " | "), func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, text(200, "", fields...))
+			c := dial(t, start(t, "").proxy)
+			c.do("GET", u.url("/"), "").expect(t, 200, "")
+			linger(1300 * time.Millisecond) // less than a second before the server's own end
+			c.do("GET", u.url("/"), "").expect(t, 200, "")
+			want(t, "connections", u.connections(), 2)
 		})
 	}
 }

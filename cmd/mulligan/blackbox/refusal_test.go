@@ -148,3 +148,34 @@ func TestUpgradeInsideATunnel(t *testing.T) {
 		t.Errorf("Upgrade at the upstream: %q", got.Head)
 	}
 }
+
+// A 400 ends its connection, also where the request could be read and only its
+// target makes no sense: there it went on.
+func TestMalformedTargetEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	p := start(t, "")
+	refused := func(c *client, line string) {
+		t.Helper()
+		c.send(lines(line, "Host: q"))
+		r := c.next("GET")
+		want(t, line, r.Status, 400)
+		if got := r.get("Connection"); got != "close" {
+			t.Errorf("%s: Connection: %q", line, got)
+			return
+		}
+		c.expectEnd()
+	}
+	for _, line := range []string{
+		"GET pay HTTP/1.1", "GET ftp://x.invalid/ HTTP/1.1", "GET http://u@127.0.0.1/ HTTP/1.1",
+		"GET http://[::1/ HTTP/1.1", "GET http://127.0.0.1:99999/ HTTP/1.1", "CONNECT q.invalid HTTP/1.1",
+	} {
+		refused(dial(t, p.proxy), line)
+	}
+	for _, line := range []string{"CONNECT q.invalid:80 HTTP/1.1", "GET ftp://x.invalid/ HTTP/1.1"} {
+		c := p.connect(u.addr)
+		c.send(lines("GET / HTTP/1.1", "Host: q")) // a tunnel that speaks HTTP
+		c.next("GET").expect(t, 200, "")
+		refused(c, line)
+	}
+}

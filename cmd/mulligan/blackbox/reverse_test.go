@@ -190,3 +190,40 @@ func TestReverseDoorsRefuseCrossSite(t *testing.T) {
 	}
 	p.get(u.url("/"), "Sec-Fetch-Site: cross-site").expect(t, 200, "") // a forward request is no reverse door's
 }
+
+// A cross-site request on a port of its own passed in absolute-form, and where
+// another Sec-Fetch-Site line came first.
+func TestCrossSiteInDisguise(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	door := freeAddr(t)
+	p := start(t, fmt.Sprintf(`upstreams: {o: {listen: "%s", mount: /o, endpoints: ["http://%s"]}}`, door, u.addr))
+	for _, row := range []struct{ addr, request string }{
+		{door, lines("GET http://h/x HTTP/1.1", "Host: h", "Sec-Fetch-Site: cross-site")},
+		{door, lines("GET /x HTTP/1.1", "Host: h", "Sec-Fetch-Site: none", "sec-fetch-site: cross-site")},
+		{p.proxy, lines("GET /o/x HTTP/1.1", "Host: h", "Sec-Fetch-Site: none", "sec-fetch-site: cross-site")},
+	} {
+		c := dial(t, row.addr)
+		c.send(row.request)
+		if r := c.final("GET"); r.Status != 403 {
+			t.Errorf("%q: status %d", row.request, r.Status)
+		}
+		c.Close()
+	}
+	want(t, "requests seen", u.count(), 0)
+}
+
+// The asterisk is the target of an OPTIONS and of nothing else, and has nothing
+// behind it (RFC 9112 3.2.4); both were sent on.
+func TestAsteriskIsForOptionsAlone(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	p := start(t, fmt.Sprintf(`upstreams: {a: {hosts: [a.internal], endpoints: ["http://%s"]}}`, u.addr))
+	for _, line := range []string{"GET * HTTP/1.1", "OPTIONS *x HTTP/1.1"} {
+		want(t, line, p.raw(lines(line, "Host: a.internal")).Status, 400)
+		c := p.connect(u.addr)
+		c.send(lines(line, "Host: "+u.addr))
+		want(t, line+" in a tunnel", c.final("GET").Status, 400)
+	}
+	want(t, "requests seen", u.count(), 0)
+}

@@ -158,3 +158,17 @@ func TestHalfCloseBeforeAnyByte(t *testing.T) {
 	expectBytes(t, "answer", c.r, "only me")
 	expectEOF(t, "the end", c.r)
 }
+
+// The connection that CONNECT dialled is idle from then on, as any in the pool:
+// a POST went onto it however long that was.
+func TestFirstRequestInATunnelAvoidsAnIdleConnection(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	c := start(t, "").connect(u.addr)
+	linger(1400 * time.Millisecond)
+	c.send(lines("POST / HTTP/1.1", "Host: "+u.addr, "Content-Length: 1") + "x")
+	c.next("POST").expect(t, 200, "")
+	if n := u.request(1).Conn; n == 1 {
+		t.Errorf("the POST went onto the connection that was idle for 1.4 s")
+	}
+}

@@ -107,3 +107,44 @@ func TestUpgradeThroughTLS(t *testing.T) {
 	want(t, "status", c.next("GET").Status, 101)
 	expectBytes(t, "first bytes", c.r, "over TLS")
 }
+
+// A 101 has no body: its Content-Length went on to the client, who could wait for one.
+func TestUpgradeHasNoFraming(t *testing.T) {
+	t.Parallel()
+	u := answers(t, func(p *peer, _ *request) bool {
+		p.write(strings.Replace(switching, "\r\n\r\n", "\r\nContent-Length: 0\r\n\r\nhi", 1))
+		p.ended()
+		return false
+	})
+	c := dial(t, start(t, "").proxy)
+	c.send(head("GET", u.url("/"), upgradeFields...))
+	r := c.next("GET")
+	want(t, "status", r.Status, 101)
+	want(t, "Content-Length", r.get("Content-Length"), "")
+	expectBytes(t, "first bytes", c.r, "hi")
+}
+
+// A 101 that does not say to what (RFC 9110 15.2.2) was passed on as an upgrade.
+func TestUpgradeToNothing(t *testing.T) {
+	t.Parallel()
+	u := answers(t, rawClose("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n"))
+	r := start(t, `defaults: {retry: {`+quick+`}}`).get(u.url("/"), upgradeFields...)
+	r.expectProblem(t, 502, "attempts=1; stop=permanent; error=http_protocol_error")
+}
+
+// Of several Upgrade lines only the first passed, either way.
+func TestUpgradeLinesAllPass(t *testing.T) {
+	t.Parallel()
+	const both = "websocket foo/2"
+	u := answers(t, func(p *peer, _ *request) bool {
+		p.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: foo/2\r\n\r\n")
+		p.ended()
+		return false
+	})
+	c := dial(t, start(t, "").proxy)
+	c.send(head("GET", u.url("/"), "Connection: Upgrade", "Upgrade: websocket", "Upgrade: foo/2"))
+	r := c.next("GET")
+	want(t, "status", r.Status, 101)
+	want(t, "Upgrade at the client", strings.Join(r.all("Upgrade"), " "), both)
+	want(t, "Upgrade at the upstream", strings.Join(u.request(1).all("Upgrade"), " "), both)
+}
