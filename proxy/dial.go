@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -152,14 +153,25 @@ func (s *Server) dialJudged(ctx context.Context, g *guard, addr string, exempt b
 	if s.opts.Dial != nil {
 		return s.opts.Dial(ctx, "tcp", addr)
 	}
+	// Of a name with several addresses the dialer tries all, and returns the error
+	// of only one.
+	var refused atomic.Pointer[deniedError]
 	d := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		return g.judge(ap, exempt)
+		err = g.judge(ap, exempt)
+		if denied := new(deniedError); errors.As(err, &denied) {
+			refused.Store(denied)
+		}
+		return err
 	}}
-	return d.DialContext(ctx, "tcp", addr)
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if denied := refused.Load(); err != nil && denied != nil {
+		return nil, denied
+	}
+	return conn, err
 }
 
 func parentAddr(u *url.URL) string {

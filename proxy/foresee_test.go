@@ -1,8 +1,8 @@
 package proxy
 
 import (
-	"net"
 	"net/netip"
+	"net/url"
 	"testing"
 	"time"
 
@@ -45,25 +45,99 @@ func TestReadAsked(t *testing.T) {
 	}
 }
 
-func TestForbids(t *testing.T) {
-	s := &Settings{DenyDestinations: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
-	own := []net.Addr{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7080}}
-	for _, test := range []struct {
-		addr             string
-		endpoint, beyond bool
-		forbidden        bool
-	}{
-		{"198.51.100.1:80", false, false, false},
-		{"192.0.2.1:80", false, false, true},
-		{"192.0.2.1:80", true, false, false},
-		{"169.254.169.254:80", false, false, true},
-		{"127.0.0.1:7080", true, false, true},
-		{"127.0.0.1:80", false, false, false},
-		{"127.0.0.1:80", false, true, true},
+func TestParseConnect(t *testing.T) {
+	for authority, want := range map[string]Target{
+		"api.example:443": {Host: "api.example", Port: 443},
+		"[::1]:22":        {Host: "::1", Port: 22},
 	} {
-		why := s.Forbids(netip.MustParseAddrPort(test.addr), test.endpoint, own, test.beyond)
+		if got, err := ParseConnect(authority); got != want || err != nil {
+			t.Errorf("%s: %+v, %v, want %+v", authority, got, err, want)
+		}
+	}
+	for _, authority := range []string{"", "api.example", "api.example:", "api.example:0", "http://api.example/", "a@b:443", "a:443/"} {
+		if got, err := ParseConnect(authority); err == nil {
+			t.Errorf("%q is taken for %+v", authority, got)
+		}
+	}
+}
+
+func TestKeyed(t *testing.T) {
+	field := func(name, value string) h1.Field { return h1.Field{Name: []byte(name), Value: []byte(value)} }
+	for name, test := range map[string]struct {
+		header h1.Header
+		want   bool
+	}{
+		"none":        {nil, false},
+		"another":     {h1.Header{field("X-Key", "7")}, false},
+		"one":         {h1.Header{field("idempotency-key", "7")}, true},
+		"empty":       {h1.Header{field("Idempotency-Key", "")}, false},
+		"empty first": {h1.Header{field("Idempotency-Key", ""), field("Idempotency-Key", "7")}, true},
+		"ends here":   {h1.Header{field("Idempotency-Key", "7"), field("Connection", "close, idempotency-key")}, false},
+	} {
+		if got := Keyed(test.header, "Idempotency-Key"); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for host, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1", "127.1": "127.0.0.1", "2852039166": "169.254.169.254", "0xa9.254.169.254": "169.254.169.254",
+		"0177.0.0.1": "127.0.0.1", "::1": "::1", "::ffff:10.0.0.1": "10.0.0.1", "localhost": "127.0.0.1", "LocalHost.": "127.0.0.1",
+		"shop.localhost": "127.0.0.1", "api.example": "", "notlocalhost": "", "localhost.example": "", "1.2.3.4.5": "",
+	} {
+		got, ok := Literal(host)
+		if ok != (want != "") || ok && got != netip.MustParseAddr(want) {
+			t.Errorf("%s: %v, %v, want %q", host, got, ok, want)
+		}
+	}
+}
+
+func TestForbids(t *testing.T) {
+	deny := &Settings{DenyDestinations: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+	allow := &Settings{AllowDestinations: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	parent := &Settings{ParentProxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}}
+	circle := &Settings{ParentProxy: &url.URL{Scheme: "http", Host: "localhost:7081"}}
+	near := Listeners{Proxy: "127.0.0.1:7080", Others: []string{"[::1]:7081", "admin.example:7082", ":7083"}}
+	far := Listeners{Proxy: "0.0.0.0:7080"}
+	for _, test := range []struct {
+		settings  *Settings
+		own       Listeners
+		host      string
+		port      int
+		endpoint  bool
+		forbidden bool
+	}{
+		{deny, near, "198.51.100.1", 80, false, false},
+		{deny, near, "192.0.2.1", 80, false, true},
+		{deny, near, "192.0.2.1", 80, true, false},
+		{deny, near, "3221225985", 80, false, true},
+		{deny, near, "169.254.169.254", 80, false, true},
+		{deny, near, "api.example", 80, false, false},
+		{deny, near, "127.0.0.1", 7080, true, true},
+		{deny, near, "127.0.0.1", 80, false, false},
+		{deny, near, "localhost", 80, false, false},
+		{deny, near, "localhost", 7080, true, true},
+		{deny, near, "localhost", 7081, false, true}, // by its other address
+		{deny, near, "admin.example.", 7082, false, true},
+		{deny, near, "admin.example", 80, false, false},
+		{deny, near, "127.0.0.2", 7083, false, true},
+		{deny, far, "127.0.0.1", 80, false, true},
+		{deny, far, "localhost", 80, false, true},
+		{deny, far, "x.localhost", 80, false, true},
+		{deny, far, "localhost", 80, true, false},
+		{allow, far, "localhost", 80, false, false},
+		{allow, far, "localhost", 7080, false, true},
+		{deny, Listeners{Proxy: "proxy.example:7080"}, "localhost", 80, false, true}, // it may be anywhere
+		{deny, Listeners{Proxy: "localhost:7080"}, "localhost", 80, false, false},
+		{parent, far, "127.0.0.1", 80, false, true},
+		{parent, far, "localhost", 80, false, false}, // the parent's localhost
+		{parent, far, "localhost", 7080, false, true},
+		{circle, near, "api.example", 80, false, true},
+	} {
+		why := test.settings.Forbids(test.host, test.port, test.endpoint, test.own)
 		if (why != "") != test.forbidden {
-			t.Errorf("%+v: %q", test, why)
+			t.Errorf("%s:%d, endpoint %v, %+v: %q", test.host, test.port, test.endpoint, test.own, why)
 		}
 	}
 }

@@ -61,13 +61,11 @@ func (c *clientConn) openDoor() bool {
 
 // crossSite refuses requests that a browser makes for somebody else's page.
 func (c *clientConn) crossSite(req *h1.Request) bool {
-	for i := range req.Header {
-		if f := &req.Header[i]; f.Known() == h1.NameSecFetchSite && h1.HasToken(f.Value, "cross-site") {
-			c.deny(reply{status: 403, kind: "http_request_denied", detail: "a browser's cross-site request (Sec-Fetch-Site)"})
-			return true
-		}
+	if !CrossSite(req.Header) {
+		return false
 	}
-	return false
+	c.deny(reply{status: 403, kind: "http_request_denied", detail: "a browser's cross-site request (Sec-Fetch-Site)"})
+	return true
 }
 
 // authorityName is a host and port as a client named them.

@@ -42,6 +42,17 @@ func verbs() []verb {
 
 // run does what the arguments say and returns the exit status.
 func run(args []string, t terminal) int {
+	out := &output{w: t.out}
+	t.out = out
+	status := dispatch(args, t)
+	if err := out.failed(); err != nil && status == exitDone {
+		return report(t, err)
+	}
+	return status
+}
+
+// dispatch runs the verb that the arguments name.
+func dispatch(args []string, t terminal) int {
 	if len(args) == 0 {
 		fmt.Fprint(t.err, usageText())
 		return exitMisused

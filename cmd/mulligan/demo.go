@@ -76,6 +76,10 @@ func runDemo(t terminal, args []string) error {
 		return err
 	}
 	defer d.stop()
+	d.story.begin(d.app, d.requests)
+	if out, ok := t.out.(*output); ok && out.failed() != nil {
+		return nil // run reports it: a story that nobody can read is not told
+	}
 	if err := d.run(ctx); err != nil {
 		return err
 	}
@@ -133,7 +137,6 @@ func (d *demo) stop() {
 // run sends the requests, tells the story, and checks that it is true.
 func (d *demo) run(ctx context.Context) error {
 	calls := newCalls(d.requests, d.seed)
-	d.story.begin(d.app, d.requests)
 	with, without, err := d.send(ctx, calls)
 	if err != nil {
 		return err
@@ -142,6 +145,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.story.await(d.requests)
 	d.story.tellNow(d.story.progress)
 	c := comparison{with: newTally(with, d.flaky), without: newTally(without, d.bare)}
 	d.story.tellNow(func() { d.story.table(c) })

@@ -60,8 +60,7 @@ func settledCounts(ctx context.Context, admin string, f *flaky) (counts, error) 
 			return nil, fmt.Errorf("the admin port: %w", err)
 		}
 		idle := c.of("mulligan_requests_in_flight") == 0
-		seen, _ := f.count()
-		if idle && c.of("mulligan_attempts_total") == seen || time.Now().After(deadline) {
+		if idle && c.of("mulligan_attempts_total") == f.count() || time.Now().After(deadline) {
 			return c, nil
 		}
 		select {
@@ -73,7 +72,8 @@ func settledCounts(ctx context.Context, admin string, f *flaky) (counts, error) 
 }
 
 // verify compares what the upstream, the clients and /metrics have counted
-// (where an answer that broke off under way counts by its status), and sees whether everything worked that the demo is there to show.
+// (where an answer that broke off under way counts by its status), and sees
+// whether everything worked that the demo is there to show.
 func (d *demo) verify(c comparison, seen counts, with []result) error {
 	for _, pair := range []struct {
 		what         string
@@ -93,8 +93,8 @@ func (d *demo) verify(c comparison, seen counts, with []result) error {
 		}
 	}
 	d.story.tellNow(func() {
-		d.story.say("The upstream, the clients and /metrics agree on %d attempts, %d retries and every outcome.",
-			c.with.seen, seen.of("mulligan_retries_total"))
+		d.story.say("%s", wrapped(fmt.Sprintf("The upstream, the clients and /metrics agree on %d attempts, %d retries and every outcome.",
+			c.with.seen, seen.of("mulligan_retries_total")), 0))
 	})
 	return d.worked(c, with)
 }
@@ -131,5 +131,5 @@ func (s *story) invite(a *app) {
 	s.say("\nLeft running; Ctrl-C ends it. Try:\n")
 	s.say("  curl -i -x http://%s http://%s/orders/1", a.proxyAddr(), demoHost)
 	s.say("  curl http://%s/metrics", a.adminAddr())
-	s.say("  curl -i http://%s/orders/1      (without mulligan)", s.flaky.addr())
+	s.say("  curl -i http://%s/orders/1      # without mulligan", s.flaky.addr())
 }

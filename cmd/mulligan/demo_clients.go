@@ -31,7 +31,7 @@ func newCalls(n int, seed uint64) []call {
 	random := rand.New(rand.NewPCG(seed, 0))
 	calls := make([]call, n)
 	for i := range calls {
-		c := call{method: "GET", path: "/orders/" + strconv.Itoa(i+1)}
+		c := call{method: "GET", path: pathOf(i)}
 		switch k := random.IntN(100); {
 		case k < 10:
 			c.method = "POST"
@@ -44,6 +44,9 @@ func newCalls(n int, seed uint64) []call {
 	}
 	return calls
 }
+
+// pathOf is the path of a call by its number; no two calls share one.
+func pathOf(call int) string { return "/orders/" + strconv.Itoa(call+1) }
 
 // result is what a client saw.
 type result struct {

@@ -53,11 +53,15 @@ func (s *story) logger() *logger {
 // begin says what is there, and starts to tell.
 func (s *story) begin(a *app, requests int) {
 	s.began, s.admin = time.Now(), a.adminAddr()
-	s.say("upstream   http://%s answers 30 %% of requests with 504, and some with resets, hangs, truncations, 503 or 422", s.flaky.addr())
-	s.say("mulligan   http://%s, before it; admin port http://%s; its configuration:", a.proxyAddr(), s.admin)
-	s.say("\n%s", s.paint.dim("    "+strings.ReplaceAll(strings.TrimSuffix(s.config, "\n"), "\n", "\n    ")))
-	s.say("\nclients    %d, which make %d requests through mulligan, and the same at a twin of the upstream without it\n",
-		clientsAtOnce, requests)
+	row := func(label, format string, args ...any) {
+		s.say("%s", wrapped(fmt.Sprintf("%-10s ", label)+fmt.Sprintf(format, args...), 11))
+	}
+	row("upstream", "http://%s answers 30 %% of requests with 504, and some with resets, hangs, truncations, 503 or 422", s.flaky.addr())
+	row("mulligan", "http://%s, before it; admin port http://%s; its configuration:", a.proxyAddr(), s.admin)
+	s.say("\n%s\n", s.paint.dim("    "+strings.ReplaceAll(strings.TrimSuffix(s.config, "\n"), "\n", "\n    ")))
+	row("clients", "%d, which make %d requests through mulligan; %d others make the same at a twin of the upstream, without it",
+		clientsAtOnce, requests, clientsAtOnce)
+	s.say("")
 	s.telling.Go(s.run)
 }
 
@@ -92,6 +96,26 @@ func (s *story) tellNow(event func()) {
 	<-told
 }
 
+// await waits until so many requests were told of, or it is clear that they will
+// not be: their lines in the log come a moment after their answers.
+func (s *story) await(requests int) {
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		total := 0
+		s.tellNow(func() { total = s.total() })
+		if total >= requests {
+			return
+		}
+	}
+}
+
+// total is how many requests have been told of.
+func (s *story) total() (sum int) {
+	for _, n := range s.outcomes {
+		sum += n
+	}
+	return sum
+}
+
 // stop ends the story, whether it has begun or not.
 func (s *story) stop() {
 	close(s.over)
@@ -100,25 +124,29 @@ func (s *story) stop() {
 
 func (s *story) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 
-// sayAt says something with its time.
-func (s *story) sayAt(format string, args ...any) {
-	s.say("%5.1fs  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+// sayAt says something with its time, in a colour.
+func (s *story) sayAt(in func(string) string, format string, args ...any) {
+	at := s.at()
+	s.say("%s%s", at, in(wrapped(at+fmt.Sprintf(format, args...), len(at))[len(at):]))
 }
+
+// at is the time, as lines begin with it.
+func (s *story) at() string { return fmt.Sprintf("%5.1fs  ", time.Since(s.began).Seconds()) }
 
 // outage tells that the upstream is down, or back.
 func (s *story) outage(down bool) {
-	text := s.paint.good("the upstream is back, and fails a third of the time as before")
 	if down {
-		text = s.paint.bad("OUTAGE: from now on the upstream answers 503 to everything")
+		s.tell(func() { s.sayAt(s.paint.bad, "OUTAGE: from now on the upstream answers 503 to everything") })
+		return
 	}
-	s.tell(func() { s.sayAt("%s", text) })
+	s.tell(func() { s.sayAt(s.paint.good, "the upstream is back, and fails a third of the time as before") })
 }
 
 // progress is the line of each second: how it goes, and what the budget has.
 func (s *story) progress() {
 	s.lines = 0
 	o := s.outcomes
-	requests := o["success"] + o["success_after_retry"] + o["permanent"] + o["failed"] + o["client_gone"]
+	requests := s.total()
 	if requests == s.counted {
 		return
 	}
@@ -130,24 +158,22 @@ func (s *story) progress() {
 	budget := int(counts.sum("mulligan_retry_budget_remaining", "upstream", "orders"))
 	if s.closed && budget > 0 && !s.flaky.down.Load() {
 		s.closed = false
-		s.sayAt("%s", s.paint.good("the budget is open again: answers have paid for "+plural(budget, "retry", "retries")))
+		s.sayAt(s.paint.good, "the budget is open again: answers have paid for %s", plural(budget, "retry", "retries"))
 	}
-	s.sayAt("%s", s.paint.dim(fmt.Sprintf("%d requests: %d at once, %d saved by a retry, %d failed, %d refused; load %.2f; budget %d",
-		requests, o["success"], o["success_after_retry"], o["failed"], o["permanent"],
-		float64(s.attempts)/float64(requests), budget)))
+	s.sayAt(s.paint.dim, "%d at once, %d saved, %d failed, %d refused; load %.2f; budget %d",
+		o["success"], o["success_after_retry"], o["failed"], o["permanent"], float64(s.attempts)/float64(requests), budget)
 }
 
 // told is a request as the access log has it.
 type told struct {
 	method, path, outcome, stop string
 	attempts                    []attempt
-	down                        bool // it ended while the upstream was down
 }
 
 // attempt is one of its attempts.
 type attempt struct {
 	result string
-	wait   time.Duration // after it; 0 none
+	wait   time.Duration // after it, if another followed; 0 none
 }
 
 // request takes a request into the tallies and tells of it, if it is new or
@@ -157,7 +183,7 @@ func (s *story) request(t told) {
 	s.attempts += len(t.attempts)
 	if t.stop == "budget" && !s.closed {
 		s.closed = true
-		s.sayAt("%s", s.paint.bad("the budget is empty: failures are passed on at once until answers pay for retries again"))
+		s.sayAt(s.paint.bad, "the budget is empty: failures are passed on at once until answers pay for retries again")
 	}
 	if t.outcome == "success" {
 		return
@@ -167,23 +193,38 @@ func (s *story) request(t told) {
 		return
 	}
 	s.lines++
-	s.sayAt("%s %-4s %-11s %s", s.verdict(t), t.method, t.path, t.chain())
+	s.say("%s", s.line(t))
+	margin := strings.Repeat(" ", storyIndent)
 	for _, reason := range reasons {
-		s.say("%s", s.paint.dim(fmt.Sprintf("%33s%s", "", reason)))
+		s.say("%s", s.paint.dim(wrapped(margin+reason, storyIndent)))
 	}
 }
 
-// chain writes the attempts: what each ended with, and the wait after it.
+// storyIndent is where a request's method stands, and below it what is said of it.
+const storyIndent = 16
+
+// line is what became of a request.
+func (s *story) line(t told) string {
+	at := s.at()
+	verdict, in := s.verdict(t)
+	text := wrapped(fmt.Sprintf("%s%-7s %-4s %-12s %s", at, verdict, t.method, t.path, t.chain()), storyIndent)
+	end := len(at) + len(verdict)
+	return at + in(text[len(at):end]) + text[end:]
+}
+
+// chain writes the attempts: what each ended with, and the waits between them.
+// A wait that no attempt followed was cut short, and is none.
 func (t told) chain() string {
-	var b strings.Builder
-	for _, a := range t.attempts {
-		b.WriteString(a.result)
-		if a.wait > 0 {
-			fmt.Fprintf(&b, ", after %d ms ", a.wait.Milliseconds())
+	var parts []string
+	for i, a := range t.attempts {
+		part := a.result
+		if i > 0 {
+			part = strings.Join([]string{"after", fmt.Sprint(t.attempts[i-1].wait.Milliseconds()), "ms", a.result}, glue)
 		}
+		parts = append(parts, part)
 	}
 	if t.outcome != "success_after_retry" {
-		b.WriteString(", stop=" + t.stop)
+		parts = append(parts, "stop="+t.stop)
 	}
-	return b.String()
+	return strings.Join(parts, ", ")
 }

@@ -17,27 +17,28 @@ type tally struct {
 	noBudget    int // of those: failed while the budget was empty
 	begunAtOnce int // of those: a good answer, to the first attempt, that broke off under way
 	begunLater  int // the same to a later one
-	permanent   int // refused for what they are: 422
+	permanent   int // ended with 422
 	beside      int // requests that were not made in the outage
 	goodBeside  int // of those: succeeded
 	seen        int // requests that the upstream counted
-	seenDown    int // of those: in the outage
+	seenDown    int // of those: for requests that were made in the outage
 	p50, p95    time.Duration
 }
 
 func newTally(results []result, upstream *flaky) tally {
-	t := tally{requests: len(results)}
-	t.seen, t.seenDown = upstream.count()
+	t := tally{requests: len(results), seen: upstream.count()}
 	out := outageOf(len(results))
 	times := make([]time.Duration, 0, len(results))
 	for i, r := range results {
 		times = append(times, r.took)
 		t.add(r)
-		if !out.has(i) {
-			t.beside++
-			if r.good() {
-				t.goodBeside++
-			}
+		if out.has(i) {
+			t.seenDown += upstream.countOf(pathOf(i))
+			continue
+		}
+		t.beside++
+		if r.good() {
+			t.goodBeside++
 		}
 	}
 	slices.Sort(times)
@@ -85,18 +86,18 @@ type comparison struct{ with, without tally }
 
 // table writes both sides beside each other.
 func (s *story) table(c comparison) {
-	s.say("\n%-44s %14s %10s", "measured in this run", "with mulligan", "without")
+	s.say("\n%-46s %14s %10s", "measured in this run", "with mulligan", "without")
 	row := func(name string, cell func(tally) string) {
-		s.say("%-44s %14s %10s", name, cell(c.with), cell(c.without))
+		s.say("%-46s %14s %10s", name, cell(c.with), cell(c.without))
 	}
 	number := func(name string, of func(tally) int) {
 		row(name, func(t tally) string { return fmt.Sprint(of(t)) })
 	}
-	ours := func(name string, n int) { s.say("%-44s %14d %10s", name, n, "-") }
+	ours := func(name string, n int) { s.say("%-46s %14d %10s", name, n, "-") }
 	number("requests", func(t tally) int { return t.requests })
 	number("  succeeded at once", func(t tally) int { return t.atOnce })
 	ours("  saved by a retry", c.with.saved)
-	number("  refused for good (422), never retried", func(t tally) int { return t.permanent })
+	number("  ended with 422, which is not retried", func(t tally) int { return t.permanent })
 	number("  failed", func(t tally) int { return t.failed })
 	ours("    of these POSTs that must not be repeated", c.with.notRepeated)
 	ours("    of these while the budget was empty", c.with.noBudget)
@@ -106,11 +107,11 @@ func (s *story) table(c comparison) {
 	ours("retries sent", c.with.seen-c.with.requests)
 	number("requests counted by the upstream", func(t tally) int { return t.seen })
 	row("load factor (counted / requests)", func(t tally) string { return ratio(t.seen, t.requests) })
-	row("load factor in the outage", func(t tally) string { return ratio(t.seenDown, t.requests-t.beside) })
+	row("load factor of requests made in the outage", func(t tally) string { return ratio(t.seenDown, t.requests-t.beside) })
 	row("latency p50", func(t tally) string { return fmt.Sprint(t.p50.Round(time.Millisecond)) })
 	row("latency p95", func(t tally) string { return fmt.Sprint(t.p95.Round(time.Millisecond)) })
-	s.say("\nOf %d failed requests mulligan left %d, for %s times the requests at the upstream.",
-		c.without.failed, c.with.failed, ratio(c.with.seen, c.with.requests))
+	s.say("\n%s", wrapped(fmt.Sprintf("Without mulligan %d requests failed, with it %d, for %s times the requests at the upstream.",
+		c.without.failed, c.with.failed, ratio(c.with.seen, c.with.requests)), 0))
 }
 
 func percent(part, whole int) string { return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole)) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestDemo runs it small: what its table says must add up, on every machine and
@@ -29,11 +30,11 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%d requests, want %d", side("requests"), requests)
 		}
 	}
-	sum := with("  succeeded at once") + with("  saved by a retry") + with("  refused for good (422), never retried") + with("  failed")
+	sum := with("  succeeded at once") + with("  saved by a retry") + with("  ended with 422, which is not retried") + with("  failed")
 	if sum != requests {
 		t.Errorf("with mulligan %d requests ended, of %d", sum, requests)
 	}
-	if sum := without("  succeeded at once") + without("  refused for good (422), never retried") + without("  failed"); sum != requests {
+	if sum := without("  succeeded at once") + without("  ended with 422, which is not retried") + without("  failed"); sum != requests {
 		t.Errorf("without mulligan %d requests ended, of %d", sum, requests)
 	}
 	if with("retries sent") != with("requests counted by the upstream")-requests {
@@ -45,6 +46,11 @@ func TestDemo(t *testing.T) {
 	for _, part := range []string{"OUTAGE", "the upstream is back", "agree on", "saved ", "ratio: 0.5"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the story lacks %q:\n%s", part, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > columns {
+			t.Errorf("%d columns wide: %s", width, line)
 		}
 	}
 	if strings.Contains(text, "\x1b") {
@@ -152,5 +158,77 @@ func TestTally(t *testing.T) {
 		begunAtOnce: 1, begunLater: 1, beside: got.beside, goodBeside: got.goodBeside}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestOutageLoad: attempts are divided by the requests that they were made for,
+// whenever they arrived.
+func TestOutageLoad(t *testing.T) {
+	f := &flaky{seen: map[string]uint64{}}
+	out := outageOf(64)
+	for i := range 64 {
+		f.arrive(pathOf(i))
+	}
+	f.arrive(pathOf(out.first - 1)) // a retry of a request from before, in the outage or not
+	f.arrive(pathOf(out.first))
+	got := newTally(make([]result, 64), f)
+	if want := out.end - out.first + 1; got.seenDown != want || got.seen != 66 || got.requests-got.beside != out.end-out.first {
+		t.Errorf("%+v, want %d requests seen for those of the outage", got, want)
+	}
+}
+
+// TestChain: only waits that an attempt followed are told.
+func TestChain(t *testing.T) {
+	ms := time.Millisecond
+	for want, test := range map[string]told{
+		"504, after 3 ms 200":                 {outcome: "success_after_retry", stop: "success", attempts: []attempt{{"504", 3 * ms}, {"200", 0}}},
+		"504, after 32 ms 504, stop=draining": {outcome: "failed", stop: "draining", attempts: []attempt{{"504", 32 * ms}, {"504", 49 * ms}}},
+		"422, stop=permanent":                 {outcome: "permanent", stop: "permanent", attempts: []attempt{{"422", 0}}},
+		"stop=client_gone":                    {outcome: "client_gone", stop: "client_gone"},
+		"504, after 0 ms reset, stop=budget":  {outcome: "failed", stop: "budget", attempts: []attempt{{"504", 1}, {"reset", 0}}},
+	} {
+		if got := strings.ReplaceAll(test.chain(), glue, " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestNews: nothing is explained of a request that does not hold for it.
+func TestNews(t *testing.T) {
+	f := &flaky{hinted: map[visit]bool{{"/busy", 2}: true}}
+	ms := time.Millisecond
+	for name, test := range map[string]struct {
+		told
+		want []string // how what is explained begins
+	}{
+		"an outage's 503":       {told{path: "/x", outcome: "success_after_retry", attempts: []attempt{{"503", 424 * ms}, {"200", 0}}}, nil},
+		"another one's hint":    {told{path: "/busy", outcome: "success_after_retry", attempts: []attempt{{"503", 424 * ms}, {"200", 0}}}, nil},
+		"a hint":                {told{path: "/busy", outcome: "success_after_retry", attempts: []attempt{{"504", 9 * ms}, {"503", 190 * ms}, {"200", 0}}}, []string{"504 is", "503 said"}},
+		"a hint not waited for": {told{path: "/busy", outcome: "failed", stop: "draining", attempts: []attempt{{"504", 9 * ms}, {"503", 190 * ms}}}, []string{"504 is"}},
+		"the last answer":       {told{outcome: "failed", stop: "max_attempts", attempts: []attempt{{"504", 0}}}, []string{"max_attempts is 4"}},
+		"no last answer":        {told{outcome: "failed", stop: "max_attempts", attempts: []attempt{{"connection_reset", 0}}}, nil},
+		"422":                   {told{outcome: "permanent", stop: "permanent", attempts: []attempt{{"422", 0}}}, []string{"422 is not"}},
+		"another end":           {told{outcome: "permanent", stop: "permanent", attempts: []attempt{{"protocol_error", 0}}}, nil},
+	} {
+		got := (&story{flaky: f, known: map[string]bool{}}).news(test.told)
+		if len(got) != len(test.want) || !slices.EqualFunc(got, test.want, strings.HasPrefix) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	long := strings.Repeat("x", columns)
+	for text, want := range map[string]string{
+		"":                  "",
+		long:                long,
+		"a " + long:         "a\n  " + long,
+		long + " b":         long + "\n  b",
+		"   " + long + " b": "   " + long + "\n  b",
+		long[:70] + "   b   after" + glue + "14" + glue + "ms": long[:70] + "   b\n  after 14 ms",
+	} {
+		if got := wrapped(text, 2); got != want {
+			t.Errorf("%q:\ngot  %q\nwant %q", text, got, want)
+		}
 	}
 }

@@ -28,7 +28,13 @@ type flaky struct {
 	mu       sync.Mutex
 	seen     map[string]uint64 // requests by path
 	requests int
-	inOutage int // of those
+	hinted   map[visit]bool // those that were told when to come back
+}
+
+// visit is a request by its path, and which of that path it is.
+type visit struct {
+	path  string
+	which uint64
 }
 
 // fault is a way to fail.
@@ -62,7 +68,10 @@ func newFlaky(seed uint64) (*flaky, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flaky{seed: seed, listener: ln, done: make(chan struct{}), closing: make(chan struct{}), seen: map[string]uint64{}}
+	f := &flaky{
+		seed: seed, listener: ln, done: make(chan struct{}), closing: make(chan struct{}),
+		seen: map[string]uint64{}, hinted: map[visit]bool{},
+	}
 	f.server = &http.Server{Handler: f, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(f.done)
@@ -80,24 +89,43 @@ func (f *flaky) stop() {
 	<-f.done
 }
 
-// count returns how many requests there were, and how many of them came while
-// it was down.
-func (f *flaky) count() (all, down int) {
+// count returns how many requests there were.
+func (f *flaky) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.requests, f.inOutage
+	return f.requests
+}
+
+// countOf returns how many of them had this path.
+func (f *flaky) countOf(path string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int(f.seen[path])
+}
+
+// saidWhen reports whether the request was told when to come back.
+func (f *flaky) saidWhen(path string, which uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hinted[visit{path, which}]
 }
 
 // arrive counts a request, and returns which of its path it is.
-func (f *flaky) arrive(path string, down bool) uint64 {
+func (f *flaky) arrive(path string) uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
-	if down {
-		f.inOutage++
-	}
 	f.seen[path]++
 	return f.seen[path]
+}
+
+// sayWhen puts into an answer when to come back.
+func (f *flaky) sayWhen(header http.Header, v visit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hinted[v] = true
+	header.Set("Retry-After", "1")
+	header.Set("retry-after-ms", strconv.FormatInt(comeBack.Milliseconds(), 10))
 }
 
 // draw returns a source that depends on the arguments and the seed only.
@@ -109,9 +137,8 @@ func (f *flaky) draw(path string, which uint64) *rand.Rand {
 
 // ServeHTTP fails, or answers.
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	down := f.down.Load()
-	which := f.arrive(r.URL.Path, down)
-	if down {
+	which := f.arrive(r.URL.Path)
+	if f.down.Load() {
 		http.Error(w, "down", http.StatusServiceUnavailable)
 		return
 	}
@@ -120,6 +147,9 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if how := pick(random); how != fine {
+		if how == busy {
+			f.sayWhen(w.Header(), visit{r.URL.Path, which})
+		}
 		f.fail(how, w, r)
 		return
 	}
@@ -159,8 +189,6 @@ func (f *flaky) fail(how fault, w http.ResponseWriter, r *http.Request) {
 	case gateway:
 		http.Error(w, "what is behind did not answer", http.StatusGatewayTimeout)
 	case busy:
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("retry-after-ms", strconv.FormatInt(comeBack.Milliseconds(), 10))
 		http.Error(w, "busy", http.StatusServiceUnavailable)
 	case hang:
 		f.work(r.Context(), time.Hour)

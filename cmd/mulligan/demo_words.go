@@ -9,15 +9,18 @@ import (
 	"time"
 )
 
-// verdict says in a word what came of a request; stop says why.
-func (s *story) verdict(t told) string {
+// verdict says in a word what came of a request, and in which colour; stop says
+// why.
+func (s *story) verdict(t told) (string, func(string) string) {
 	switch t.outcome {
 	case "success_after_retry":
-		return s.paint.good("saved  ")
+		return "saved", s.paint.good
 	case "permanent":
-		return s.paint.fair("refused")
+		return "refused", s.paint.fair
+	case "client_gone":
+		return "left", s.paint.fair
 	}
-	return s.paint.bad("failed ")
+	return "failed", s.paint.bad
 }
 
 // whyRetried explains a retry by what came before it, whyStopped what ended a
@@ -25,7 +28,7 @@ func (s *story) verdict(t told) string {
 var (
 	whyRetried = map[string]string{
 		"504":              "504 is in retry_on, and the request may be repeated; the wait is random, within a range that grows",
-		"503":              "503 said when to come back (retry-after-ms: 150): the wait is at least that long",
+		hinted:             "503 said when to come back (retry-after-ms: 150): the wait is at least that long",
 		"connection_reset": "the connection was reset before an answer: the request may be repeated, so it is",
 		"timeout":          "no answer within timeout.attempt, 400 ms: the attempt is cut, because a retry follows",
 		"truncated":        "the answer broke off; it was held back until whole, so the client has seen none of it",
@@ -40,6 +43,10 @@ var (
 	}
 )
 
+// hinted stands for an attempt whose answer said when to come back. In the outage
+// there are others with its status that did not.
+const hinted = "hinted"
+
 // brokeOff stands for the stop of a request whose answer broke off under way.
 const brokeOff = "broke_off"
 
@@ -52,18 +59,31 @@ func (s *story) news(t told) []string {
 			reasons = append(reasons, reason)
 		}
 	}
-	for _, a := range t.attempts {
-		if a.wait > 0 && !(t.down && a.result == "503") {
-			explain(a.result, whyRetried[a.result])
+	for i, a := range t.attempts[:max(0, len(t.attempts)-1)] { // those that a retry followed
+		what := a.result
+		if a.wait >= comeBack && s.flaky.saidWhen(t.path, uint64(i+1)) {
+			what = hinted
 		}
+		explain(what, whyRetried[what])
 	}
-	if t.outcome == "failed" || t.outcome == "permanent" {
+	switch last := t.last(); {
+	case t.stop == "max_attempts" && strings.Trim(last, "0123456789") != "": // no answer that could be passed on
+	case t.stop == "permanent" && last != "422":
+	case t.outcome == "failed", t.outcome == "permanent":
 		explain(t.stop, whyStopped[t.stop])
 	}
 	if t.method == "POST" && len(t.attempts) > 1 {
 		explain("key", "a POST with Idempotency-Key: the upstream will not act on it twice, so it may be repeated")
 	}
 	return reasons
+}
+
+// last is what the last attempt ended with.
+func (t told) last() string {
+	if len(t.attempts) == 0 {
+		return ""
+	}
+	return t.attempts[len(t.attempts)-1].result
 }
 
 // listener is a slog.Handler that hands the proxy's log to the story.
@@ -76,7 +96,6 @@ func (l listener) Enabled(_ context.Context, level slog.Level) bool { return lev
 func (l listener) Handle(_ context.Context, r slog.Record) error {
 	if r.Message == "request" {
 		t := readLine(r)
-		t.down = l.s.flaky.down.Load()
 		l.s.tell(func() { l.s.request(t) })
 	}
 	return nil
@@ -140,6 +159,9 @@ type paint struct{ on bool }
 
 // newPaint looks at where the text goes. NO_COLOR: see no-color.org.
 func newPaint(out io.Writer) paint {
+	if o, ok := out.(*output); ok {
+		out = o.w
+	}
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return paint{}

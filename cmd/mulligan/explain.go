@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +28,7 @@ Nothing is sent. Without --status and --failure it says so of every failure.
 
 URL is what the client asks for: http://api.example.com/v1/things as through
 HTTP_PROXY, or a URL of mulligan's own ports where there is a mount or a listen.
+With -X CONNECT it is the host:port that the tunnel goes to.
 `
 
 // question is what somebody wants to have explained.
@@ -95,17 +96,45 @@ func (q *question) read(url, status, class string) (err error) {
 	if q.method == "" || strings.ContainsAny(q.method, " \t\r\n") {
 		return misuse("such as -X POST", "%q is no method", q.method)
 	}
-	if q.target, err = proxy.ParseTarget(url, q.method); err != nil {
-		hint := "write the whole URL, such as http://api.example.com/v1/things"
-		if _, again := proxy.ParseTarget("http://"+url, q.method); again == nil && !strings.Contains(url, "://") {
-			hint = "write http://" + url
-		}
-		return misuse(hint, "%q: %s", url, err)
+	if err := q.readTarget(); err != nil {
+		return err
+	}
+	if q.target.HTTPS {
+		return q.readOutcome(status, class) // its header is inside the tunnel
 	}
 	if q.asked, err = proxy.ReadAsked(q.header); err != nil {
 		return misuse("a client that sends it gets 400", "%s", err)
 	}
 	return q.readOutcome(status, class)
+}
+
+// readTarget reads the URL, or what CONNECT has in place of one.
+func (q *question) readTarget() (err error) {
+	if q.method == "CONNECT" {
+		if q.target, err = proxy.ParseConnect(q.url); err != nil {
+			return misuse("write "+q.connectHint(), "%q: %s", q.url, err)
+		}
+		return nil
+	}
+	if q.target, err = proxy.ParseTarget(q.url, q.method); err != nil {
+		hint := "write the whole URL, such as http://api.example.com/v1/things"
+		if _, again := proxy.ParseTarget("http://"+q.url, q.method); again == nil && !strings.Contains(q.url, "://") {
+			hint = "write http://" + q.url
+		}
+		return misuse(hint, "%q: %s", q.url, err)
+	}
+	return nil
+}
+
+// connectHint is the host:port that was meant, as far as that can be seen.
+func (q *question) connectHint() string {
+	if t, err := proxy.ParseTarget(q.url, "GET"); err == nil {
+		return net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	}
+	if t, err := proxy.ParseTarget("https://"+q.url, "GET"); err == nil && !strings.Contains(q.url, "/") {
+		return net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	}
+	return "host:port, such as api.example.com:443"
 }
 
 // readOutcome reads --status and --failure.
@@ -141,10 +170,13 @@ func (q *question) readClass(word string) error {
 	return misuse(hint, "there is no failure class %q", word)
 }
 
+// classNames are the classes that this version can meet.
 func classNames() []string {
 	var names []string
 	for _, c := range policy.Classes() {
-		names = append(names, c.String())
+		if proxy.Unmet(c) == "" {
+			names = append(names, c.String())
+		}
 	}
 	return names
 }
@@ -158,8 +190,8 @@ func (q *question) readStatus(word string) error {
 			hint = "for a failure class write --failure " + near
 		}
 		return misuse(hint, "%q is no status", word)
-	case status < 200 || status > 999:
-		return misuse("a final status is 200 to 599; servers invent some up to 999", "no attempt ends with the status %d", status)
+	case status < 100 || status > 599:
+		return misuse("a status has three digits, such as 503", "--status is %d, and must be 100 to 599", status)
 	}
 	q.outcome, q.given = policy.Outcome{Status: status}, true
 	return nil
@@ -191,11 +223,14 @@ func (q *question) answer(r *sheet) {
 // forbidden returns why the place may not be dialled, as far as that shows
 // without asking for names.
 func (q *question) forbidden(host string, port int, endpoint bool) string {
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return ""
+	own := proxy.Listeners{Proxy: q.cfg.Proxy, Others: []string{q.cfg.Admin}}
+	for _, u := range q.cfg.Upstreams {
+		if u.Listen != "" {
+			own.Others = append(own.Others, u.Listen)
+		}
 	}
-	own := listenersOf(q.cfg)
-	beyond := len(own) > 0 && !isLoopback(own[0])
-	return q.settings.Forbids(netip.AddrPortFrom(ip, uint16(port)), endpoint, own, beyond)
+	if why := q.settings.Forbids(host, port, endpoint, own); why != "" {
+		return "403, class denied: " + why
+	}
+	return ""
 }

@@ -19,6 +19,10 @@ type course struct {
 	steps []step
 	last  policy.Decision // after the last attempt
 	end   policy.Outcome  // of the last attempt: the window may have ended it
+	// uncut is why timeout.attempt, which had passed, did not cut the last attempt:
+	// it does so only where a retry follows. Going: nothing of the kind.
+	uncut   policy.Stop
+	endless bool // and nothing else ends it
 }
 
 // The draws at the ends of each wait's range: policy wants them in [0,1).
@@ -27,11 +31,10 @@ const shortest = 0.0
 var longest = math.Nextafter(1, 0)
 
 // drive runs the policy's own session through virtual time: every attempt takes
-// so long and ends with o, and every wait is drawn with random. The budget is
-// one that never runs out: what it allows depends on other requests.
-func (q *question) drive(p *place, o policy.Outcome, takes time.Duration, random float64) course {
-	budget := policy.NewBudget(policy.BudgetConfig{Burst: 100, Window: time.Minute}, q.now)
-	session := policy.NewSession(p.route, budget, q.request(p))
+// so long and ends with o, and every wait is drawn with random. The budget is a
+// new one that nobody else draws on.
+func (q *question) drive(p *place, o policy.Outcome, takes time.Duration, random float64, cfg policy.BudgetConfig) course {
+	session := policy.NewSession(p.route, policy.NewBudget(cfg, q.now), q.request(p))
 	c := course{steps: []step{{}}, end: o}
 	total := q.window(p)
 	for elapsed := time.Duration(0); ; {
@@ -40,13 +43,47 @@ func (q *question) drive(p *place, o policy.Outcome, takes time.Duration, random
 		if total > 0 && elapsed >= total {
 			c.end, st.Left = policy.Outcome{Class: policy.Timeout}, 0
 		}
-		if c.last = session.Next(c.end, st, random); !c.last.Retry {
+		if c.last = q.next(&c, &session, st, random); !c.last.Retry {
 			return c
 		}
 		elapsed = plus(elapsed, c.last.Wait)
 		c.steps = append(c.steps, step{c.last.Lo, c.last.Hi, elapsed})
 	}
 }
+
+// next is what follows an attempt. When timeout.attempt has passed, policy is
+// asked as the proxy asks it: an attempt that is not cut goes on until the
+// window ends.
+func (q *question) next(c *course, session *policy.Session, st policy.State, random float64) policy.Decision {
+	if c.end.Class != policy.Timeout || !st.Unlimited && st.Left <= 0 {
+		return session.Next(c.end, st, random)
+	}
+	d, cut := session.Cut(st, random)
+	if cut {
+		return d
+	}
+	c.uncut, c.endless = d.Stop, st.Unlimited
+	if !st.Unlimited {
+		st.Now, st.Left = st.Now.Add(st.Left), 0
+		d = session.Next(c.end, st, random)
+	}
+	return d
+}
+
+// rich is the budget as it is at best, where earlier answers, and time, have
+// paid in all that it can hold.
+func rich(b policy.BudgetConfig) policy.BudgetConfig {
+	switch {
+	case b.Ratio > 0:
+		b.Burst += plenty
+	case b.MinPerSecond > 0:
+		b.Burst = max(b.Burst, 1) // that much it has room for in any case
+	}
+	return b
+}
+
+// plenty is more tokens than a request can spend.
+const plenty = 100
 
 // request is what the session has to know.
 func (q *question) request(p *place) policy.Request {
@@ -70,8 +107,19 @@ func (q *question) window(p *place) time.Duration {
 
 // replayable reports whether the body, as far as its length is given, is kept.
 func (q *question) replayable(p *place) bool {
+	if p.tunnel {
+		return true
+	}
 	n, ok := q.contentLength()
 	return !ok || n <= p.route.Buffer.Request
+}
+
+// leastAttempt is how long an attempt takes at least that ends with the outcome.
+func (q *question) leastAttempt(p *place, o policy.Outcome) time.Duration {
+	if o.Class == policy.Timeout {
+		return q.longestAttempt(p, o)
+	}
+	return 0
 }
 
 // longestAttempt is how long an attempt may take that ends with the outcome; 0

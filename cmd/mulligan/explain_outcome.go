@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mulligan/policy"
+	"mulligan/proxy"
 )
 
 // explainOutcome says what follows the outcome that was asked for.
@@ -17,21 +18,34 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 	if o.Status != 0 && r.Heeds(o.Status) {
 		o.ReadHeader(func(name string) string { return string(q.response.Get(name)) }, q.key(p.route) != "", q.now)
 	}
-	found := weigh(r, o)
 	s.row("outcome", "%s", meaning(o))
-	if p.tunnel && !dialCan(o) {
-		s.row("retried", "no: it would be inside the tunnel, where mulligan does not see it")
+	if why := q.never(p, o); why != "" {
+		s.row("retried", "no: %s", why)
 		return
 	}
+	found := weigh(r, o)
 	s.row("verdict", "%s: %s", verdictWords[found.verdict], found.why)
 	if o.HasHint && found.verdict == policy.Retryable {
 		s.row("hint", "%s", q.whyHint(r, o))
 	}
-	if o.Class == policy.Timeout && q.longestAttempt(p, o) == 0 {
-		s.row("retried", "no: without timeout.attempt and timeout.total there is no timeout")
-		return
-	}
 	q.explainCourse(s, p, o)
+}
+
+// never says why no attempt there ends with the outcome; "" where one can.
+func (q *question) never(p *place, o policy.Outcome) string {
+	switch {
+	case proxy.Unmet(o.Class) != "":
+		return "no attempt ends so: " + proxy.Unmet(o.Class)
+	case p.tunnel && !dialCan(o) && q.target.HTTPS:
+		return "it would be inside the tunnel, where mulligan does not see it"
+	case p.tunnel && !dialCan(o):
+		return "it would be inside the tunnel; for what is plain HTTP there, ask about its http:// URL"
+	case o.Status != 0 && o.Status < 200 && o.Status != 101:
+		return "an interim response ends no attempt; it is passed on, and the final one decides"
+	case o.Class == policy.Timeout && q.longestAttempt(p, o) == 0:
+		return "without timeout.attempt and timeout.total there is no timeout"
+	}
+	return ""
 }
 
 // meaning writes an outcome, a class with what it stands for.
@@ -60,42 +74,55 @@ func (q *question) whyHint(r *policy.Retry, o policy.Outcome) string {
 
 // explainCourse says whether the outcome is retried and, if so, when.
 func (q *question) explainCourse(s *sheet, p *place, o policy.Outcome) {
-	takes := time.Duration(0)
-	if o.Class == policy.Timeout {
-		takes = q.longestAttempt(p, o)
-	}
-	best := q.drive(p, o, takes, shortest)
+	takes := q.leastAttempt(p, o)
+	best := q.drive(p, o, takes, shortest, rich(p.upstream.Budget))
 	if len(best.steps) == 1 {
-		s.row("retried", "no, stop=%s: %s", best.last.Stop, q.whyStop(p, best.end, best.last))
-		s.row("client", "%s", clientGets(best.end))
+		s.row("retried", "no, %s", q.ending(p, best))
+		s.row("client", "%s", clientGets(best))
 		return
 	}
 	s.row("retried", "yes, up to %s in all, while the budget has tokens", count(len(best.steps), "attempt"))
 	s.text("")
-	q.schedule(s, p, o, takes, best)
+	fresh := q.drive(p, o, takes, shortest, p.upstream.Budget)
+	q.schedule(s, p, o, takes, best, len(fresh.steps))
 	s.text("")
-	s.row("then", "stop=%s: %s", best.last.Stop, q.whyStop(p, best.end, best.last))
-	s.row("client", "%s", clientGets(best.end))
+	ending := q.ending(p, best)
+	if n := len(fresh.steps); n < len(best.steps) {
+		s.row("*", "needs a token that %s brought: at first there are %s", sources(p.upstream.Budget), number(p.upstream.Budget.Burst))
+		ending += fmt.Sprintf("; where nothing was earned, stop=%s after attempt %d", fresh.last.Stop, n)
+	}
+	s.row("then", "%s", ending)
+	s.row("client", "%s", clientGets(best))
+}
+
+// ending says how a course ends, and why.
+func (q *question) ending(p *place, c course) string {
+	if c.endless {
+		return fmt.Sprintf("nothing ends the attempt: timeout.attempt cuts only where a retry follows (%s), and there is no timeout.total", c.uncut)
+	}
+	return fmt.Sprintf("stop=%s: %s", c.last.Stop, q.whyStop(p, c))
 }
 
 // schedule writes a line for each attempt: the range of its wait, and when it
-// begins at the latest, for attempts that fail fast and for slow ones.
-func (q *question) schedule(s *sheet, p *place, o policy.Outcome, takes time.Duration, best course) {
-	fast := q.drive(p, o, takes, longest)
-	slowTakes := q.longestAttempt(p, o)
-	slow := q.drive(p, o, slowTakes, longest)
+// begins at the latest, for attempts that fail fast and for slow ones. A star is
+// for attempts beyond those that a budget pays for in which nothing was earned.
+func (q *question) schedule(s *sheet, p *place, o policy.Outcome, takes time.Duration, best course, unearned int) {
+	atBest := rich(p.upstream.Budget)
+	columns := []course{q.drive(p, o, takes, longest, atBest)}
 	heads := []string{"attempt", "wait before it", "begins at the latest"}
-	columns := []course{fast}
-	if slowTakes > takes {
-		heads = append(heads, "the same, if each takes "+length(slowTakes))
-		columns = append(columns, slow)
+	if slow := q.longestAttempt(p, o); slow > takes {
+		heads = append(heads, "the same, if each takes "+length(slow))
+		columns = append(columns, q.drive(p, o, slow, longest, atBest))
 	}
 	table := tabwriter.NewWriter(s.w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, strings.Join(heads, "\t"))
 	for i := range best.steps {
 		cells := []string{fmt.Sprint(i + 1), "-"}
 		if i > 0 {
-			cells[1] = span(widest(i, fast, best))
+			cells[1] = span(widest(i, columns[0], best))
+		}
+		if i >= unearned {
+			cells[0] += " *"
 		}
 		for _, c := range columns {
 			cells = append(cells, beginning(c, i))
@@ -141,19 +168,20 @@ func shown(d time.Duration) string {
 	return length(d)
 }
 
-// clientGets says with what the client is left when attempts end like this.
-func clientGets(o policy.Outcome) string {
-	switch o.Class {
+// clientGets says with what the client is left at the end of a course.
+func clientGets(c course) string {
+	switch c.end.Class {
 	case policy.ClassNone:
 		return "gets the upstream's last response, as it came"
 	case policy.Denied:
 		return "gets 403 from mulligan"
 	case policy.Timeout:
+		if c.endless {
+			return "waits for as long as the upstream does"
+		}
 		return "gets 504 from mulligan"
 	case policy.ConnectFailure:
 		return "gets 502 from mulligan, or 504 where it timed out"
-	case policy.ErrorEvent:
-		return "gets what came of the upstream's last response, broken off as it was"
 	}
 	return "gets 502 from mulligan"
 }
@@ -221,18 +249,19 @@ func (q *question) lines(p *place) []line {
 }
 
 func (q *question) line(p *place, o policy.Outcome) line {
+	if why := q.never(p, o); why != "" {
+		return line{[]policy.Outcome{o}, "-", why}
+	}
 	found := weigh(&p.route.Retry, o)
 	l := line{[]policy.Outcome{o}, "no", verdictWords[found.verdict] + ": " + found.why}
-	takes := time.Duration(0)
-	if o.Class == policy.Timeout {
-		takes = q.longestAttempt(p, o)
-	}
-	c := q.drive(p, o, takes, shortest)
+	c := q.drive(p, o, q.leastAttempt(p, o), shortest, rich(p.upstream.Budget))
 	switch {
 	case found.verdict == policy.Succeeded:
 		l.retried, l.why = "-", found.why
 	case len(c.steps) > 1:
 		l.retried, l.why = "yes", found.why
+	case found.verdict == policy.Retryable && c.uncut != policy.Going:
+		l.why = c.uncut.String() + ", so timeout.attempt does not cut it, though " + found.why
 	case found.verdict == policy.Retryable:
 		l.why = c.last.Stop.String() + ", though " + found.why
 	}

@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 	"strings"
 
 	"mulligan/policy"
-	"mulligan/policy/config"
 	"mulligan/proxy"
 )
 
@@ -27,21 +25,37 @@ type place struct {
 
 // place finds the door, and through it everything else.
 func (q *question) place() *place {
+	if q.target.HTTPS || q.method == "CONNECT" {
+		return q.tunnelPlace()
+	}
+	if p := q.ownPort(); p != nil {
+		return p
+	}
+	return q.forwardPlace()
+}
+
+// ownPort is for requests to a port of mulligan's own, as to a server; nil
+// where the URL names none. The admin port is none of them: it is no way in.
+func (q *question) ownPort() *place {
 	t := q.target
+	var owner *policy.Upstream
 	for _, u := range q.cfg.Upstreams {
-		if u.Listen != "" && listensAt(u.Listen, t.Host, t.Port) {
-			p := &place{door: "reverse: the upstream's own port, listen " + u.Listen, upstream: u, named: true,
-				why: "it listens there"}
-			return q.atEndpoint(p, t.Path)
+		if owner == nil && u.Listen != "" && listensAt(u.Listen, t.Host, t.Port) {
+			owner = u
 		}
 	}
 	switch {
-	case listensAt(q.cfg.Proxy, t.Host, t.Port):
+	case owner == nil && !listensAt(q.cfg.Proxy, t.Host, t.Port):
+		return nil
+	case proxy.CrossSite(q.header):
+		return &place{door: "reverse: a port of mulligan's own",
+			refused: "403: a browser's cross-site request (Sec-Fetch-Site), which reverse doors do not take"}
+	case owner == nil:
 		return q.reversePlace()
-	case t.HTTPS || q.method == "CONNECT":
-		return q.tunnelPlace()
 	}
-	return q.forwardPlace()
+	p := &place{door: "reverse: the upstream's own port, listen " + owner.Listen, upstream: owner, named: true,
+		why: "it listens there"}
+	return q.atEndpoint(p, t.Path)
 }
 
 // reversePlace is for origin-form requests on the proxy port.
@@ -79,24 +93,23 @@ func (q *question) forwardPlace() *place {
 	}
 	p.sentTo = "http://" + hostPort(t.Host, t.Port) + t.Path
 	q.aim(p, t.Path)
-	if why := q.forbidden(t.Host, t.Port, false); why != "" {
-		p.refused = "403, class denied: " + why
-	}
+	p.refused = q.forbidden(t.Host, t.Port, false)
 	return p
 }
 
 // tunnelPlace is for what clients send through CONNECT.
 func (q *question) tunnelPlace() *place {
 	t := q.target
-	p := &place{door: "tunnel: CONNECT, as HTTPS_PROXY makes clients do", tunnel: true}
+	p := &place{door: "tunnel: CONNECT", tunnel: true}
+	if t.HTTPS {
+		p.door = "tunnel: CONNECT, as HTTPS_PROXY makes clients do"
+	}
 	if !q.lookup(p) {
 		return p
 	}
-	p.sentTo = "a connection to " + net.JoinHostPort(t.Host, strconv.Itoa(t.Port)) + "; then bytes pass untouched"
+	p.sentTo = "a connection to " + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	p.route = p.upstream.Route("CONNECT", "")
-	if why := q.forbidden(t.Host, t.Port, false); why != "" {
-		p.refused = "403, class denied: " + why
-	}
+	p.refused = q.forbidden(t.Host, t.Port, false)
 	return p
 }
 
@@ -121,9 +134,7 @@ func (q *question) atEndpoint(p *place, path string) *place {
 	}
 	p.sentTo += " (the upstream's endpoint; Host is " + host + ")"
 	q.aim(p, path)
-	if why := q.forbidden(e.Host, e.Port, true); why != "" {
-		p.refused = "403, class denied: " + why
-	}
+	p.refused = q.forbidden(e.Host, e.Port, true)
 	return p
 }
 
@@ -154,56 +165,15 @@ func listensAt(configured, host string, port int) bool {
 	if err != nil || p != strconv.Itoa(port) {
 		return false
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if strings.EqualFold(h, host) {
+	if strings.EqualFold(h, strings.TrimSuffix(host, ".")) {
 		return true
 	}
-	ip, named := parseHost(host)
-	own, ownNamed := parseHost(h)
-	switch {
-	case h == "" || own.IsUnspecified():
-		return named // every address of this machine, by literal or as localhost
-	case ownNamed && own.IsLoopback():
-		return host == "localhost" || ip == own
+	ip, literal := proxy.Literal(host)
+	own, ownLiteral := proxy.Literal(h)
+	if h == "" || own.IsUnspecified() {
+		return literal // every address of this machine, by literal or as localhost
 	}
-	return false
-}
-
-// parseHost reads an IP literal, or localhost, which is the IPv4 one here.
-func parseHost(host string) (ip netip.Addr, ok bool) {
-	if strings.EqualFold(host, "localhost") {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
-	}
-	ip, err := netip.ParseAddr(host)
-	return ip.Unmap(), err == nil
-}
-
-// listenersOf returns the addresses of the configuration's listeners as far as
-// they are literal, the proxy port's first.
-func listenersOf(cfg *config.Config) []net.Addr {
-	addresses := []string{cfg.Proxy, cfg.Admin}
-	for _, u := range cfg.Upstreams {
-		addresses = append(addresses, u.Listen)
-	}
-	var all []net.Addr
-	for i, address := range addresses {
-		host, port, err := net.SplitHostPort(address)
-		n, _ := strconv.Atoi(port)
-		if err != nil {
-			continue
-		}
-		ip, ok := parseHost(host)
-		switch {
-		case host == "":
-			ip = netip.IPv6Unspecified()
-		case !ok && i > 0:
-			continue
-		case !ok:
-			ip = netip.IPv4Unspecified() // a name of this machine's: beyond loopback
-		}
-		all = append(all, &net.TCPAddr{IP: ip.AsSlice(), Port: n, Zone: ip.Zone()})
-	}
-	return all
+	return literal && ownLiteral && ip == own
 }
 
 // hostPort writes an authority of http as people do, without port 80.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mulligan/policy"
+	"mulligan/proxy"
 )
 
 // sheet is what explain writes on: lines, and rows with a label before them.
@@ -42,8 +43,12 @@ func (q *question) describe(s *sheet, p *place) {
 
 // describeTunnel says what a tunnel hides, and how to have requests seen.
 func (q *question) describeTunnel(s *sheet, p *place) {
-	s.row("hidden", "mulligan sees and retries the dial only; requests and answers inside are encrypted")
 	t := q.target
+	if !t.HTTPS {
+		s.row("inside", "mulligan retries the dial only, then bytes pass untouched; but plain HTTP requests in them get the whole policy")
+		return
+	}
+	s.row("hidden", "mulligan retries the dial only, then bytes pass untouched: the requests are inside TLS")
 	if len(p.upstream.Endpoints) > 0 {
 		s.row("instead", "ask for http://%s%s: the upstream's endpoint gets it, under the whole policy", q.plainAuthority(p), t.Path)
 		return
@@ -95,7 +100,7 @@ func whatMatches(r *policy.Route) string {
 // key returns the name of the idempotency key that the request carries, or "".
 func (q *question) key(r *policy.Route) string {
 	for _, name := range r.Retry.IdempotencyKeys {
-		if len(q.header.Get(name)) > 0 {
+		if proxy.Keyed(q.header, name) {
 			return name
 		}
 	}

@@ -67,10 +67,10 @@ var verdictWords = map[policy.Verdict]string{
 	policy.Succeeded: "succeeded", policy.PermanentFailure: "permanent", policy.Retryable: "retryable",
 }
 
-// whyStop says why there is no further attempt.
-func (q *question) whyStop(p *place, o policy.Outcome, d policy.Decision) string {
+// whyStop says why a course has no further attempt.
+func (q *question) whyStop(p *place, c course) string {
 	r := &p.route.Retry
-	switch d.Stop {
+	switch c.last.Stop {
 	case policy.Success:
 		return "there is nothing to retry"
 	case policy.Permanent:
@@ -87,16 +87,41 @@ func (q *question) whyStop(p *place, o policy.Outcome, d policy.Decision) string
 	case policy.BodyNotReplayable:
 		return fmt.Sprintf("the body is longer than buffer.request (%s)", size(p.route.Buffer.Request))
 	case policy.RetryAfter:
-		return fmt.Sprintf("the hint, %s, is longer than retry_after (%s) or than the window leaves", length(o.Hint), length(r.RetryAfter))
+		return fmt.Sprintf("the hint, %s, is longer than retry_after (%s) or than the window leaves", length(c.end.Hint), length(r.RetryAfter))
 	case policy.Window:
+		if c.uncut != policy.Going {
+			return fmt.Sprintf("timeout.attempt cuts only where a retry follows, and here none does (%s)", c.uncut)
+		}
 		return "the window leaves no room"
+	case policy.BudgetExhausted:
+		return whyNoToken(p.upstream.Budget)
 	case policy.Disabled:
 		return map[policy.Mode]string{
 			policy.ModeObserve: "mode is observe: the retry is decided and counted, and not sent",
 			policy.ModeOff:     "mode is off",
 		}[r.Mode]
 	}
-	return d.Stop.String()
+	return c.last.Stop.String()
+}
+
+// whyNoToken is for a budget that is out of tokens at its best.
+func whyNoToken(b policy.BudgetConfig) string {
+	text := "burst is " + number(b.Burst) + ", and with ratio 0 answers bring no token"
+	if b.MinPerSecond > 0 {
+		text += "; min_per_second brings it later"
+	}
+	return text
+}
+
+// sources are what brings tokens after the first.
+func sources(b policy.BudgetConfig) string {
+	switch {
+	case b.Ratio == 0:
+		return "time"
+	case b.MinPerSecond > 0:
+		return "earlier answers or time"
+	}
+	return "earlier answers"
 }
 
 // size writes a number of bytes as configuration does.

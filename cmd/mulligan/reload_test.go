@@ -257,3 +257,13 @@ func TestLookAtPipe(t *testing.T) {
 		t.Errorf("a pipe is read again: %v", err)
 	}
 }
+
+// TestReloadOfADirectory: it is called the same at a reload as at the start.
+func TestReloadOfADirectory(t *testing.T) {
+	s := source{path: t.TempDir()}
+	_, atStart := s.load()
+	_, again := s.loadAgain()
+	if atStart == nil || again == nil || atStart.Error() != again.Error() || !strings.Contains(again.Error(), "is a directory") {
+		t.Errorf("at the start: %v; at a reload: %v", atStart, again)
+	}
+}

@@ -127,7 +127,7 @@ func (s source) loadAgain() (*config.Config, error) {
 		}
 		return found.load()
 	}
-	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, &fs.PathError{Op: "reload", Path: s.path, Err: errors.New("not a regular file, which can be read only once")}
 	}
 	return s.load()

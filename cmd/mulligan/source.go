@@ -20,8 +20,9 @@ const configUsage = "  --config F   the configuration; else $MULLIGAN_CONFIG, el
 
 // source is where a configuration comes from.
 type source struct {
-	path string // "" for the defaults
-	env  config.Lookup
+	path     string // "" for the defaults
+	env      config.Lookup
+	variable bool // configVariable names it
 }
 
 // configFlag adds --config to a verb's flags. The function that it returns
@@ -48,15 +49,15 @@ func (f *flags) given(name string) bool {
 // defaults are for where there is none.
 func findSource(named string, env config.Lookup) (source, error) {
 	if named != "" {
-		return source{named, env}, nil
+		return source{path: named, env: env}, nil
 	}
 	if path, _ := env(configVariable); path != "" {
-		return source{path, env}, nil
+		return source{path: path, env: env, variable: true}, nil
 	}
 	if _, err := os.Stat(configFile); errors.Is(err, fs.ErrNotExist) {
-		return source{"", env}, nil
+		return source{env: env}, nil
 	}
-	return source{configFile, env}, nil
+	return source{path: configFile, env: env}, nil
 }
 
 // load reads the configuration.
@@ -66,7 +67,11 @@ func (s source) load() (*config.Config, error) {
 	}
 	cfg, err := config.Load(s.path, s.env)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, failure(err, "give the right name with --config, or leave it out for the defaults", "%s: there is no such file", s.path)
+		hint := "give the right name with --config, or leave it out for the defaults"
+		if s.variable {
+			hint = "the environment's " + configVariable + " names it: put the right name there, or unset it for the defaults"
+		}
+		return nil, failure(err, hint, "%s: there is no such file", s.path)
 	}
 	return cfg, err
 }
