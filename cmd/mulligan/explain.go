@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -99,6 +100,9 @@ func (q *question) read(url, status, class string) (err error) {
 	if err := q.readTarget(); err != nil {
 		return err
 	}
+	if err := q.wellFormed(); err != nil {
+		return err
+	}
 	if q.target.HTTPS {
 		return q.readOutcome(status, class) // its header is inside the tunnel
 	}
@@ -106,6 +110,32 @@ func (q *question) read(url, status, class string) (err error) {
 		return misuse("a client that sends it gets 400", "%s", err)
 	}
 	return q.readOutcome(status, class)
+}
+
+// wellFormed lets the proxy's own reader look at the request's head.
+func (q *question) wellFormed() error {
+	if at := strings.IndexAny(q.url, " #"); at >= 0 {
+		return misuse("a client that sends it as it is gets 400; clients write %20, and leave out what follows #",
+			"%q: a target has no %q in it", q.url, q.url[at])
+	}
+	head := fmt.Appendf(nil, "%s %s HTTP/1.1\r\n", q.method, q.url)
+	if !q.header.Has("Host") {
+		head = append(head, "Host: localhost\r\n"...)
+	}
+	for _, f := range q.header {
+		head = fmt.Appendf(head, "%s: %s\r\n", f.Name, f.Value)
+	}
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	go func() {
+		defer theirs.Close()
+		_, _ = theirs.Write(append(head, "\r\n"...)) // the reader may have seen enough before its end
+	}()
+	var wire *h1.Error
+	if _, err := h1.NewServerConn(ours, h1.Limits{}).ReadRequest(); errors.As(err, &wire) {
+		return misuse(fmt.Sprintf("a client that sends it gets %d", wire.Status), "%s", wire.Reason)
+	}
+	return nil
 }
 
 // readTarget reads the URL, or what CONNECT has in place of one.
