@@ -59,7 +59,7 @@ func parseAddress(text string) (a address, wrong, hint string) {
 
 // loopback reports whether only this machine can connect.
 func (a address) loopback() bool {
-	return a.name == "localhost" || a.ip.IsLoopback()
+	return a.name == thisMachine || a.ip.IsLoopback()
 }
 
 // everywhere reports whether the address stands for all of the machine's.
@@ -67,45 +67,27 @@ func (a address) everywhere() bool {
 	return a.name == "" && (!a.ip.IsValid() || a.ip.IsUnspecified())
 }
 
-// collides reports whether two listeners cannot both have their address. Which
-// address a name stands for is not known here, but for localhost.
-func (a address) collides(b address) bool {
-	switch {
-	case a.port != b.port || a.port == 0:
-		return false
-	case a.everywhere():
-		return !a.ip.Is4() || !b.ip.Is6() || b.everywhere() // [::] is IPv4 too
-	case b.everywhere():
-		return b.collides(a)
-	case a.name == "localhost" && b.ip.IsValid():
-		return b.ip == netip.IPv6Loopback() || b.ip == netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	case b.name == "localhost" && a.ip.IsValid():
-		return b.collides(a)
-	}
-	return a == b
-}
-
 // listener is an address of the configuration and where it was written.
 type listener struct {
 	key     string     // "listen.proxy"
 	shown   string     // as the file has it
-	node    *yaml.Node // nil where the file does not have it, or it was wrong
+	node    *yaml.Node // nil where the file does not have it
 	address address
 }
 
 // listenAddress reads the address of a listener and remembers it for the checks
 // across all listeners.
 func listenAddress(d *decoder, n *yaml.Node, v *string) {
-	l := listener{key: d.path}
+	l := listener{key: d.path, node: n}
 	before := len(d.errors)
 	parsed(func(text string) (address, string, string) {
 		*v = text
 		return parseAddress(text)
 	})(d, n, &l.address)
-	if target := d.follow(n); target != nil && len(d.errors) == before {
-		l.node, l.shown = n, show(target.Value)
+	if !d.stopped && len(d.errors) == before {
+		l.shown = show(resolve(n).Value)
+		d.listeners = append(d.listeners, l)
 	}
-	d.listeners = append(d.listeners, l)
 }
 
 // prefix reads a CIDR; a bare address is the network of that one address.

@@ -81,8 +81,30 @@ func TestCollides(t *testing.T) {
 		if wrongA+wrongB != "" {
 			t.Fatal(test, wrongA, wrongB)
 		}
-		if a.collides(b) != test.want || b.collides(a) != test.want {
-			t.Errorf("%s and %s: got %v and %v, want %v", test.a, test.b, a.collides(b), b.collides(a), test.want)
+		if collide(a, b) != test.want || collide(b, a) != test.want {
+			t.Errorf("%s and %s: got %v and %v, want %v", test.a, test.b, collide(a, b), collide(b, a), test.want)
+		}
+	}
+}
+
+func collide(first, second address) bool {
+	taken := make(occupied)
+	taken.add(first, 0)
+	_, ok := taken.first(second)
+	return ok
+}
+
+// TestFirstTaken: a collision names the first listener that is in the way.
+func TestFirstTaken(t *testing.T) {
+	taken := make(occupied)
+	for i, text := range []string{"[::1]:1", "a.example:1", "127.0.0.1:1", "127.0.0.1:1", "10.0.0.1:2"} {
+		a, _, _ := parseAddress(text)
+		taken.add(a, i)
+	}
+	for text, want := range map[string]int{"localhost:1": 0, "[::]:1": 0, "0.0.0.0:1": 1, "127.0.0.1:1": 2, "10.0.0.1:2": 4} {
+		a, _, _ := parseAddress(text)
+		if got, ok := taken.first(a); !ok || got != want {
+			t.Errorf("%s: got %d, %v; want %d", text, got, ok, want)
 		}
 	}
 }

@@ -7,13 +7,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// What a file may ask of its reader. Aliases can repeat what they refer to so
-// often that a small file means a huge configuration; both bounds are far
-// beyond what a person writes.
-const (
-	maxVisits = 200_000 // maps and lists entered, entries included
-	maxErrors = 1_000
-)
+// maxErrors is how many errors are reported at most, and how many warnings.
+const maxErrors = 1_000
 
 // decoder is what the reading of one file shares: where it is, what it found
 // wrong, and what may stand in the file only once.
@@ -24,22 +19,32 @@ type decoder struct {
 	path  string   // the key that is being read: "upstreams.payments.retry"
 	files *fileSet
 
-	visits   int
 	stopped  bool // a bound was passed: read no further
+	kept     int  // items that lists were given by `inherit`
 	errors   []*Error
 	warnings []*Error
 
 	claims    claims
+	doubts    doubts
 	listeners []listener
 }
 
-// fail records an error at n about the key that is being read.
+// fail records an error at n about the value of the key that is being read,
+// which is then in doubt.
 func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
 	d.failHint(n, "", format, args...)
 }
 
 // failHint is fail with a hint.
 func (d *decoder) failHint(n *yaml.Node, hint, format string, args ...any) {
+	d.doubts.add(d.path)
+	d.complain(n, hint, format, args...)
+}
+
+// complain records an error at n that leaves the value of the key that is being
+// read as it is: one about another key, or about values that are right but do
+// not go together.
+func (d *decoder) complain(n *yaml.Node, hint, format string, args ...any) {
 	if d.stopped {
 		return
 	}
@@ -60,7 +65,9 @@ func (d *decoder) stop(n *yaml.Node, format string, args ...any) {
 
 // warn records what is legal, but probably not what was meant.
 func (d *decoder) warn(n *yaml.Node, format string, args ...any) {
-	d.warnings = append(d.warnings, d.problem(n, "", format, args...))
+	if len(d.warnings) < maxErrors {
+		d.warnings = append(d.warnings, d.problem(n, "", format, args...))
+	}
 }
 
 func (d *decoder) problem(n *yaml.Node, hint, format string, args ...any) *Error {
@@ -76,25 +83,31 @@ func (d *decoder) problem(n *yaml.Node, hint, format string, args ...any) *Error
 // in brackets.
 func (d *decoder) within(step string, read func()) {
 	outer := d.path
-	if outer != "" && !strings.HasPrefix(step, "[") {
-		step = "." + step
-	}
-	d.path = outer + step
+	d.path = join(outer, step)
 	read()
 	d.path = outer
 }
 
-// follow returns what an alias refers to, and any other node itself. It counts
-// the visit, and returns nil when there were too many.
-func (d *decoder) follow(n *yaml.Node) *yaml.Node {
-	if d.visits++; d.visits > maxVisits {
-		d.stop(n, "the aliases of this file repeat too much")
+// join is the path of a step from an outer one.
+func join(outer, step string) string {
+	if outer != "" && !strings.HasPrefix(step, "[") {
+		step = "." + step
 	}
+	return outer + step
+}
+
+// follow is resolve for reading on: it returns nil once reading has stopped.
+func (d *decoder) follow(n *yaml.Node) *yaml.Node {
 	if d.stopped {
 		return nil
 	}
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
+	return resolve(n)
+}
+
+// resolve returns what an alias refers to, and any other node itself.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
 	}
 	return n
 }

@@ -14,6 +14,14 @@
 // inherited and then contradict a written one are capped at the very end
 // (settle.go), so that a route inherits what was written, not what was capped.
 //
+// Two errors that have nothing to do with each other are both reported, and none
+// that would go away with another: what stands in a map and what is in doubt
+// there are two questions (doubts.go). Only what is wrong with the text itself is
+// one error, with its place (syntax.go, broken.go, unclosed.go). A file as large
+// as is allowed is judged in about a second, whatever is in it: nothing is
+// searched item by item, what aliases repeat is bounded (repetition.go), and so
+// is the work of finding a place.
+//
 // ${NAME} in a value is expanded after YAML was parsed, so that an environment
 // value cannot change the structure; messages show what the file has, never
 // what it expanded to.

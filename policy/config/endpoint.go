@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"mulligan/policy"
 )
 
@@ -26,15 +24,6 @@ var endpoint = parsed(func(text string) (e policy.Endpoint, wrong, hint string) 
 	}
 	return e, "", ""
 })
-
-// endpoints reads the base URLs of an upstream: one, for now.
-func endpoints(d *decoder, n *yaml.Node, v *[]policy.Endpoint) {
-	whole := list(endpoint)
-	whole(d, n, v)
-	if target := d.follow(n); target != nil && target.Kind == yaml.SequenceNode && len(target.Content) > 1 {
-		d.failHint(target.Content[1], "keep one", "more than one endpoint is not available in this version")
-	}
-}
 
 const parentExample = "http://proxy.example.com:3128"
 

@@ -8,85 +8,84 @@ import (
 )
 
 // entry is one key of a map with its value.
-type entry struct{ key, value *yaml.Node }
+type entry struct {
+	key, value *yaml.Node
+	again      bool // the map has the key before
+}
 
 // entries returns what the map n has, in the order of the file, with what it
 // merges (<<) after it. It reports what is written twice, and what is no map,
 // for which it returns false.
 func (d *decoder) entries(n *yaml.Node) ([]entry, bool) {
-	return d.mapEntries(n, nil)
+	m := merge{d: d, taken: make(map[string]bool)}
+	ok := m.add(n, nil)
+	return m.all, ok
 }
 
-// mapEntries is entries inside of merges; outer are the maps that are being
-// merged, none of which may be merged into itself.
-func (d *decoder) mapEntries(n *yaml.Node, outer []*yaml.Node) ([]entry, bool) {
-	target := d.follow(n)
-	if target == nil {
-		return nil, false
-	}
-	if isNull(target) {
-		return nil, true
-	}
-	if target.Kind != yaml.MappingNode {
-		d.fail(n, "needs a map (key: value), not %s", kind(target))
-		return nil, false
-	}
-	if slices.Contains(outer, target) {
-		d.fail(n, "a map that merges itself")
-		return nil, false
-	}
-	return d.allEntries(target, append(outer, target)), true
+// merge collects the entries of a map and of those that it merges.
+type merge struct {
+	d     *decoder
+	all   []entry
+	taken map[string]bool // keys that have a value: the first one holds
 }
 
-// allEntries returns the entries of a map, its own and merged ones.
-func (d *decoder) allEntries(target *yaml.Node, outer []*yaml.Node) []entry {
-	var own, merges []entry
+// add collects from n; outer are the maps that are being merged, none of which
+// may be merged into itself. It returns false where n is no map.
+func (m *merge) add(n *yaml.Node, outer []*yaml.Node) bool {
+	target := m.d.follow(n)
+	switch {
+	case target == nil:
+		return false
+	case isNull(target):
+		return true
+	case target.Kind != yaml.MappingNode:
+		m.d.fail(n, "needs a map (key: value), not %s", kind(target))
+		return false
+	case slices.Contains(outer, target):
+		m.d.fail(n, "a map that merges itself")
+		return false
+	}
+	outer = append(outer, target)
+	for _, value := range m.addOwn(target) {
+		for _, inner := range mergedMaps(value) {
+			m.add(inner, outer)
+		}
+	}
+	return true
+}
+
+// addOwn collects what a map itself has, but for what is taken, and returns the
+// values that it merges.
+func (m *merge) addOwn(target *yaml.Node) (merges []*yaml.Node) {
 	first := make(map[string]*yaml.Node)
 	for i := 0; i+1 < len(target.Content); i += 2 {
-		key := d.follow(target.Content[i])
-		if key == nil {
-			return nil
+		n, e := target.Content[i], entry{key: resolve(target.Content[i]), value: target.Content[i+1]}
+		if e.key.Kind != yaml.ScalarNode {
+			m.d.complain(n, "", "a key must be a single word, not %s", kind(e.key))
+			continue
 		}
-		e := entry{key, target.Content[i+1]}
-		switch {
-		case key.Kind != yaml.ScalarNode:
-			d.fail(target.Content[i], "a key must be a single word, not %s", kind(key))
-		case first[key.Value] != nil:
-			d.fail(target.Content[i], "%s is written twice; first in line %d", quote(key.Value), first[key.Value].Line)
-		case key.ShortTag() == "!!merge":
-			first[key.Value] = key
-			merges = append(merges, e)
-		default:
-			first[key.Value] = key
-			own = append(own, e)
+		if before := first[e.key.Value]; before != nil {
+			e.again = true
+			m.d.complain(n, "", "%s is written twice; first in line %d", quote(e.key.Value), before.Line)
+		} else {
+			first[e.key.Value] = e.key
+		}
+		if e.key.ShortTag() == "!!merge" {
+			merges = append(merges, e.value)
+		} else if e.again || !m.taken[e.key.Value] {
+			m.taken[e.key.Value] = true
+			m.all = append(m.all, e)
 		}
 	}
-	for _, m := range merges {
-		own = append(own, d.merged(m.value, outer, first)...)
-	}
-	return own
+	return merges
 }
 
-// merged returns the entries of the map or list of maps n whose keys are not in
-// taken, and takes them.
-func (d *decoder) merged(n *yaml.Node, outer []*yaml.Node, taken map[string]*yaml.Node) []entry {
-	maps := []*yaml.Node{n}
-	if target := d.follow(n); target == nil {
-		return nil
-	} else if target.Kind == yaml.SequenceNode {
-		maps = target.Content
+// mergedMaps returns what the value of a << stands for: one map or a list of them.
+func mergedMaps(n *yaml.Node) []*yaml.Node {
+	if target := resolve(n); target.Kind == yaml.SequenceNode {
+		return target.Content
 	}
-	var all []entry
-	for _, m := range maps {
-		entries, _ := d.mapEntries(m, outer)
-		for _, e := range entries {
-			if taken[e.key.Value] == nil {
-				taken[e.key.Value] = e.key
-				all = append(all, e)
-			}
-		}
-	}
-	return all
+	return []*yaml.Node{n}
 }
 
 // named reads a map whose keys are the user's own names: each entry is read by
@@ -98,7 +97,12 @@ func (d *decoder) named(n *yaml.Node, item func(name, value *yaml.Node)) {
 		if !isName(step) {
 			step = quote(step)
 		}
-		d.within(step, func() { item(e.key, e.value) })
+		read := func() { d.within(step, func() { item(e.key, e.value) }) }
+		if e.again {
+			d.apart(read)
+		} else {
+			read()
+		}
 	}
 }
 

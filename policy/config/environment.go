@@ -11,23 +11,23 @@ type Lookup func(name string) (value string, set bool)
 
 // expand replaces ${NAME} and ${NAME:-default} in text. The default stands in
 // where NAME is unset or empty, as in a shell. Nothing else is special: a lone $
-// is a $, and what a variable holds is not expanded again. Errors name the
-// variable, never a value.
-func expand(text string, env Lookup) (string, error) {
+// is a $, and what a variable holds is not expanded again. It goes on after an
+// error. Errors name the variable, never a value.
+func expand(text string, env Lookup) (expanded string, wrong []error) {
 	var out strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "${")
 		out.WriteString(before)
 		if !found {
-			return out.String(), nil
+			return out.String(), wrong
 		}
 		inner, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", errors.New("has a ${ without its }")
+			return "", append(wrong, errors.New("has a ${ without its }"))
 		}
 		value, err := variable(inner, env)
 		if err != nil {
-			return "", err
+			wrong = append(wrong, err)
 		}
 		out.WriteString(value)
 		text = after

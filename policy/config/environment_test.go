@@ -1,6 +1,9 @@
 package config
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestExpand(t *testing.T) {
 	values := map[string]string{"A": "a", "_b2": "b", "EMPTY": "", "DOLLAR": "${A}", "LINES": "x: y\n- z # no"}
@@ -32,14 +35,17 @@ func TestExpand(t *testing.T) {
 		{"${1A}", "", "has a ${...} that is neither ${NAME} nor ${NAME:-default}"},
 		{"${ A}", "", "has a ${...} that is neither ${NAME} nor ${NAME:-default}"},
 		{"${Ä}", "", "has a ${...} that is neither ${NAME} nor ${NAME:-default}"},
-		{"${NONE:-${A}}", "", "has a ${ inside the default of ${NONE:-...}"},
+		{"${NONE:-${A}}", "}", "has a ${ inside the default of ${NONE:-...}"},
+		{"${NONE}${A}${ONE}${", "", "needs the environment variable NONE, which is not set; " +
+			"needs the environment variable ONE, which is not set; has a ${ without its }"},
 	}
 	for _, test := range tests {
-		got, err := expand(test.text, env)
-		wrong := ""
-		if err != nil {
-			wrong = err.Error()
+		got, errs := expand(test.text, env)
+		var all []string
+		for _, err := range errs {
+			all = append(all, err.Error())
 		}
+		wrong := strings.Join(all, "; ")
 		if got != test.want || wrong != test.wrong {
 			t.Errorf("%q: got %q, %q; want %q, %q", test.text, got, wrong, test.want, test.wrong)
 		}

@@ -25,11 +25,13 @@ type fileSet struct {
 	dir     string // where relative names start
 	data    map[string][]byte
 	digests map[string]digest
+
+	verdicts map[string]string // what is wrong with a file or a pair of them, or ""
 }
 
 func newFileSet(file string) *fileSet {
 	own := absolute(file)
-	return &fileSet{own, filepath.Dir(own), make(map[string][]byte), make(map[string]digest)}
+	return &fileSet{own, filepath.Dir(own), make(map[string][]byte), make(map[string]digest), make(map[string]string)}
 }
 
 // read returns the absolute name of the file and what is in it.
@@ -37,6 +39,7 @@ func (f *fileSet) read(name string) (string, []byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(f.dir, name)
 	}
+	name = filepath.Clean(name)
 	if data, ok := f.data[name]; ok {
 		return name, data, nil
 	}
@@ -66,9 +69,9 @@ func (f *fileSet) names() []string {
 	return append([]string{f.own}, names...)
 }
 
-// pemFile reads the name of a file and makes it absolute; wrong says what is
-// the matter with its contents, or "".
-func pemFile(wrong func(data []byte) string) reader[string] {
+// pemFile reads the name of a file and makes it absolute; wrong says why its
+// contents are not what is wanted, or "".
+func pemFile(what string, wrong func(data []byte) string) reader[string] {
 	return optional(func(d *decoder, n *yaml.Node, v *string) {
 		s, ok := d.scalar(n)
 		if !ok {
@@ -79,7 +82,7 @@ func pemFile(wrong func(data []byte) string) reader[string] {
 			d.fail(n, "cannot read %s: %s", s, reason(err))
 			return
 		}
-		if problem := wrong(data); problem != "" {
+		if problem := d.files.verdict(what+name, func() string { return wrong(data) }); problem != "" {
 			d.fail(n, "%s %s", s, problem)
 			return
 		}
@@ -119,19 +122,47 @@ func keyWrong(data []byte) string {
 	return "has no private key in PEM form"
 }
 
-// checkTLS wants a client's certificate and key together.
+// checkTLS wants a client's certificate and key together. One that is written
+// wrong is still one that is written.
 func checkTLS(d *decoder, v *policy.TLS, w written) {
-	cert, key := v.ClientCertFile, v.ClientKeyFile
+	const certName, keyName = "client_cert_file", "client_key_file"
+	cert, key := v.ClientCertFile != "" || w.doubtful(certName), v.ClientKeyFile != "" || w.doubtful(keyName)
 	switch {
-	case w.wrong("client_cert_file", "client_key_file"), cert == "" && key == "":
-	case key == "":
-		d.fail(w["client_cert_file"], "client_cert_file needs a client_key_file")
-	case cert == "":
-		d.fail(w["client_key_file"], "client_key_file needs a client_cert_file")
-	default:
-		if _, err := tls.X509KeyPair(d.files.data[cert], d.files.data[key]); err != nil {
-			d.fail(w["client_key_file"], "client_key_file does not fit client_cert_file: %s",
-				strings.TrimPrefix(err.Error(), "tls: "))
+	case cert && !key:
+		d.needs(w, certName, keyName)
+	case key && !cert:
+		d.needs(w, keyName, certName)
+	case v.ClientCertFile != "" && v.ClientKeyFile != "" && !w.doubtful(certName, keyName):
+		if wrong := d.files.pairWrong(v.ClientCertFile, v.ClientKeyFile); wrong != "" {
+			d.complain(w.at(keyName), "", "client_key_file does not fit client_cert_file: %s", wrong)
 		}
 	}
+}
+
+// needs reports that one key stands in a map without the other.
+func (d *decoder) needs(w written, one, other string) {
+	if n := w.at(one); n != nil {
+		d.complain(n, "", "%s needs a %s", one, other)
+	}
+}
+
+// pairWrong looks at a client's certificate and key together.
+func (f *fileSet) pairWrong(cert, key string) string {
+	return f.verdict(cert+"\x00"+key, func() string {
+		if _, err := tls.X509KeyPair(f.data[cert], f.data[key]); err != nil {
+			return strings.TrimPrefix(err.Error(), "tls: ")
+		}
+		return ""
+	})
+}
+
+// verdict is what look finds, which is asked once: many upstreams may share a
+// long file.
+func (f *fileSet) verdict(about string, look func() string) string {
+	found, ok := f.verdicts[about]
+	if !ok {
+		found = look()
+		f.verdicts[about] = found
+	}
+	return found
 }

@@ -8,6 +8,9 @@ import (
 	"mulligan/policy"
 )
 
+// maxKept is how many items all lists of a file inherit together, at most.
+const maxKept = 200_000
+
 // inheritWord at the head of a list keeps what the list would replace.
 const inheritWord = "inherit"
 
@@ -19,8 +22,20 @@ func inheritingList[V comparable](item reader[V]) reader[[]V] { return listOf(it
 
 func listOf[V comparable](item reader[V], inherits bool) reader[[]V] {
 	return func(d *decoder, n *yaml.Node, v *[]V) {
-		read := []V{}
-		keep := func() { read = append(read, *v...) }
+		read, has := []V{}, make(map[V]bool)
+		add := func(one V) {
+			if !has[one] {
+				has[one] = true
+				read = append(read, one)
+			}
+		}
+		keep := func() {
+			if d.mayKeep(n, len(*v)) {
+				for _, one := range *v {
+					add(one)
+				}
+			}
+		}
 		if !inherits {
 			keep = nil
 		}
@@ -28,14 +43,21 @@ func listOf[V comparable](item reader[V], inherits bool) reader[[]V] {
 		d.inheriting(n, keep, func(value *yaml.Node) {
 			var one V
 			item(d, value, &one)
-			if !slices.Contains(read, one) {
-				read = append(read, one)
-			}
+			add(one)
 		})
 		if len(d.errors) == before {
 			*v = read
 		}
 	}
+}
+
+// mayKeep counts what a list inherits: a long list that many inherit would make
+// a small file a huge configuration.
+func (d *decoder) mayKeep(n *yaml.Node, items int) bool {
+	if d.kept += items; d.kept > maxKept {
+		d.stop(n, "what the lists of this file inherit is too much")
+	}
+	return !d.stopped
 }
 
 // inheriting reads a list, calling keep where it begins with `inherit`. A nil
@@ -62,10 +84,11 @@ func nameOrList(item reader[string]) reader[[]string] {
 	whole := inheritingList(item)
 	return func(d *decoder, n *yaml.Node, v *[]string) {
 		target := d.follow(n)
-		if target == nil || target.Kind != yaml.ScalarNode || isNull(target) {
-			if target != nil {
-				whole(d, n, v)
-			}
+		if target == nil {
+			return
+		}
+		if target.Kind != yaml.ScalarNode || isNull(target) {
+			whole(d, n, v)
 			return
 		}
 		var one string

@@ -32,17 +32,9 @@ func readConfig(path string) ([]byte, error) {
 // place from which relative names of other files start. The error is an
 // *Errors.
 func Parse(file string, data []byte, env Lookup) (*Config, error) {
-	root, syntax := parseYAML(data)
-	if syntax != nil {
-		syntax.File = file
-		return nil, &Errors{All: []*Error{syntax}}
-	}
-	d := &decoder{file: file, env: env, keys: Keys(), files: newFileSet(file), claims: newClaims()}
+	d := &decoder{file: file, env: env, keys: Keys(), files: newFileSet(file), claims: newClaims(), doubts: make(doubts)}
 	c := Default()
-	if root != nil {
-		topLevel.read(d, root, c)
-	}
-	d.checkListeners(c)
+	d.document(data, c)
 	if len(d.errors) > 0 {
 		return nil, &Errors{All: ordered(d.errors)}
 	}
@@ -52,6 +44,26 @@ func Parse(file string, data []byte, env Lookup) (*Config, error) {
 	}
 	c.files, c.digests = d.files.names(), d.files.digests
 	return c, nil
+}
+
+// document reads all of a file into c.
+func (d *decoder) document(data []byte, c *Config) {
+	root, syntax := parseYAML(data)
+	if syntax != nil {
+		syntax.File, syntax.bare = d.file, syntax.Message
+		d.errors = append(d.errors, syntax)
+	}
+	if root == nil {
+		return
+	}
+	if alias := repetition(root); alias != nil {
+		d.stop(alias, "the aliases of this file repeat too much")
+		return
+	}
+	topLevel.read(d, root, c)
+	if syntax == nil { // else it may be the second document that has what is missed
+		d.checkListeners(c)
+	}
 }
 
 // reason is what went wrong with a file, without its name: the name may have

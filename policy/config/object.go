@@ -17,20 +17,6 @@ type object[T any] struct {
 	check func(d *decoder, v *T, w written)
 }
 
-// written maps the keys that stand in a map, merged ones included, to their
-// values; to nil where the value was wrong, and that has been said.
-type written map[string]*yaml.Node
-
-// wrong reports whether one of the keys stands in the map with a wrong value.
-func (w written) wrong(names ...string) bool {
-	for _, name := range names {
-		if value, has := w[name]; has && value == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // field is one key of a map that fills a T.
 type field[T any] struct {
 	name     string
@@ -93,42 +79,58 @@ func itself[T any](v *T) *T { return v }
 
 // read reads the map n over v. Nothing written is an empty map.
 func (o *object[T]) read(d *decoder, n *yaml.Node, v *T) {
-	if w := o.walk(d, n, v); w != nil && o.check != nil {
+	if w, ok := o.walk(d, n, v); ok && o.check != nil {
 		o.check(d, v, w)
 	}
 }
 
-// walk is read without the check of the whole. It returns nil where there is no
-// map at all.
-func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) written {
+// walk is read without the check of the whole. It returns false where there is
+// no map at all.
+func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 	entries, ok := d.entries(n)
 	if !ok {
-		return nil
+		return written{}, false
 	}
-	w := make(written)
+	w := written{d.path, make(map[string]*yaml.Node), d.doubts}
 	for _, e := range entries {
-		if f := o.find(e.key.Value); f == nil {
+		switch f := o.find(e.key.Value); {
+		case f == nil:
 			d.unknown(e.key, o.names())
-		} else if f.refused != "" {
-			d.fail(e.key, "%s %s", quote(f.name), f.refused)
-		} else {
-			w[f.name] = e.value
+		case f.refused != "":
+			d.complain(e.key, "", "%s %s", quote(f.name), f.refused)
+		case e.again:
+			f.readAgain(d, e.value, *v)
+		default:
+			w.values[f.name] = e.value
 		}
 	}
 	for _, f := range o.fields {
-		value, has := w[f.name]
-		switch {
-		case has:
-			before := len(d.errors)
+		if value := w.at(f.name); value != nil {
 			d.within(f.name, func() { f.read(d, value, v) })
-			if len(d.errors) > before {
-				w[f.name] = nil
-			}
-		case f.required:
+		}
+	}
+	for _, f := range o.fields {
+		if f.required && w.at(f.name) == nil && !w.doubtful(f.name) {
 			d.fail(n, "needs the key %s", f.name)
 		}
 	}
-	return w
+	return w, true
+}
+
+// readAgain reads a second value of the field, over a copy of the map's.
+func (f *field[T]) readAgain(d *decoder, n *yaml.Node, scratch T) {
+	d.doubts.add(join(d.path, f.name))
+	d.apart(func() { d.within(f.name, func() { f.read(d, n, &scratch) }) })
+}
+
+// apart reads what stands in the file a second time, for the errors in it: which
+// of the two is meant is not known, so that it takes nothing that may stand in
+// the file only once, and nothing is built upon it.
+func (d *decoder) apart(read func()) {
+	claims, doubts, listeners := d.claims, d.doubts, d.listeners
+	d.claims, d.doubts = newClaims(), make(map[string]bool)
+	read()
+	d.claims, d.doubts, d.listeners = claims, doubts, listeners
 }
 
 func (o *object[T]) find(name string) *field[T] {
@@ -178,10 +180,14 @@ func (d *decoder) unknown(key *yaml.Node, names []string) {
 	hint := ""
 	if meant := nearest(key.Value, names); meant != "" {
 		hint = "did you mean " + meant + "?"
+		d.doubts.add(join(d.path, meant))
 	} else if places := d.places(key.Value); len(places) > 0 {
 		hint = "it belongs in " + oneOfWords(places)
+		for _, place := range places {
+			d.doubts.misplaced(d.path, place, key.Value)
+		}
 	}
-	d.failHint(key, hint, "unknown key %s", quote(key.Value))
+	d.complain(key, hint, "unknown key %s", quote(key.Value))
 }
 
 // places returns the maps that have a key of this name, at most three.

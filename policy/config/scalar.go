@@ -22,7 +22,8 @@ type scalar struct {
 // String returns the value as written, quoted; see show.
 func (s scalar) String() string { return show(s.raw) }
 
-// scalar reads a single value and expands it; false when it reported an error.
+// scalar reads a single value and expands it; false where it reported that
+// there is none.
 func (d *decoder) scalar(n *yaml.Node) (scalar, bool) {
 	target := d.follow(n)
 	switch {
@@ -34,20 +35,19 @@ func (d *decoder) scalar(n *yaml.Node) (scalar, bool) {
 	case isNull(target):
 		d.fail(n, "has no value")
 		return scalar{}, false
-	case target.Style&yaml.TaggedStyle != 0:
-		d.fail(n, "has a YAML tag, which means nothing here")
-		return scalar{}, false
 	}
-	text, err := expand(target.Value, d.env)
-	if err != nil {
+	if target.Style&yaml.TaggedStyle != 0 {
+		d.fail(n, "has a YAML tag, which means nothing here")
+	}
+	text, wrong := expand(target.Value, d.env)
+	for _, err := range wrong {
 		hint := ""
 		if unset, ok := err.(*unsetError); ok {
 			hint = "set it, or write ${" + unset.name + ":-...} with a value to use instead"
 		}
 		d.failHint(n, hint, "%v", err)
-		return scalar{}, false
 	}
-	return scalar{n, target.Value, text}, true
+	return scalar{n, target.Value, text}, len(wrong) == 0
 }
 
 // parsed makes a reader of a function that understands a value, or says what is

@@ -65,7 +65,7 @@ var authKeys = object[Auth]{fields: fields(
 
 // readAuth reads the user that listeners ask for; an empty map is none.
 func readAuth(d *decoder, n *yaml.Node, c *Config) {
-	if entries, ok := d.entries(n); ok && len(entries) == 0 {
+	if target := resolve(n); isNull(target) || target.Kind == yaml.MappingNode && len(target.Content) == 0 {
 		return
 	}
 	c.Auth = new(Auth)

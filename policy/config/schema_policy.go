@@ -95,13 +95,14 @@ func checkTimeouts(d *decoder, t *policy.TimeoutConfig, w written) {
 		length time.Duration
 	}{{"connect", t.Connect}, {"attempt", t.Attempt}}
 	for _, part := range parts {
-		if t.Total == 0 || part.length <= t.Total || w[part.name] == nil || w.wrong("total") {
+		written := w.right(part.name)
+		if written == nil || t.Total == 0 || part.length <= t.Total {
 			continue
 		}
-		if w["total"] != nil {
-			d.failHint(w[part.name], "shorten it, or lengthen total", "%s is longer than total, which ends everything", part.name)
+		if w.right("total") != nil {
+			d.complain(written, "shorten it, or lengthen total", "%s is longer than total, which ends everything", part.name)
 		} else {
-			d.warn(w[part.name], "%s is longer than the total that is inherited, and is cut to it; write total here too", part.name)
+			d.warn(written, "%s is longer than the total that is inherited, and is cut to it; write total here too", part.name)
 		}
 	}
 }
@@ -109,23 +110,22 @@ func checkTimeouts(d *decoder, t *policy.TimeoutConfig, w written) {
 // checkBackoff refuses a first delay over the longest where both are written
 // here. An inherited one gives way, see settle.
 func checkBackoff(d *decoder, b *policy.Backoff, w written) {
-	first := w["initial_delay"]
-	if first == nil || b.Initial <= b.Max || w.wrong("max_delay") {
-		return
-	}
-	if w["max_delay"] != nil {
-		d.failHint(w["max_delay"], "lengthen it, or shorten initial_delay", "max_delay is under initial_delay")
-	} else {
+	first, longest := w.right("initial_delay"), w.right("max_delay")
+	switch {
+	case first == nil, b.Initial <= b.Max:
+	case longest != nil:
+		d.complain(longest, "lengthen it, or shorten initial_delay", "max_delay is under initial_delay")
+	default:
 		d.warn(first, "initial_delay is over the max_delay that is inherited, and is cut to it; write max_delay here too")
 	}
 }
 
 // checkBudget warns of budgets that can let an outage grow.
 func checkBudget(d *decoder, b *policy.BudgetConfig, w written) {
-	if ratio := w["ratio"]; ratio != nil && b.Ratio > 1 {
+	if ratio := w.right("ratio"); ratio != nil && b.Ratio > 1 {
 		d.warn(ratio, "a ratio over 1 allows more retries than answers, and more than doubles the load of a failing upstream")
 	}
-	if floor := w["min_per_second"]; floor != nil && b.MinPerSecond > 0 && strings.HasPrefix(d.path, "defaults.") {
+	if floor := w.right("min_per_second"); floor != nil && b.MinPerSecond > 0 && strings.HasPrefix(d.path, "defaults.") {
 		d.warn(floor, "min_per_second for every upstream adds up over all sidecars; write it where callers are few")
 	}
 }

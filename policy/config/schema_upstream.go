@@ -36,7 +36,7 @@ var retryKeys = object[policy.Upstream]{
 var upstreamKeys = object[policy.Upstream]{fields: concat(
 	fields(
 		key("hosts", readHosts, itself[policy.Upstream]),
-		key("endpoints", endpoints, func(u *policy.Upstream) *[]policy.Endpoint { return &u.Endpoints }),
+		key("endpoints", list(endpoint), func(u *policy.Upstream) *[]policy.Endpoint { return &u.Endpoints }),
 		key("preserve_host", boolean, func(u *policy.Upstream) *bool { return &u.PreserveHost }),
 		key("mount", readMount, itself[policy.Upstream]),
 		key("listen", listenAddress, func(u *policy.Upstream) *string { return &u.Listen }),
@@ -50,9 +50,9 @@ var upstreamKeys = object[policy.Upstream]{fields: concat(
 var tlsKeys = object[policy.TLS]{
 	fields: concat(
 		fields(
-			key("ca_file", pemFile(certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
-			key("client_cert_file", pemFile(certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
-			key("client_key_file", pemFile(keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
+			key("ca_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
+			key("client_cert_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
+			key("client_key_file", pemFile("key ", keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
 			key("server_name", optional(plainHost), func(t *policy.TLS) *string { return &t.ServerName }),
 			key("rewrite", boolean, func(t *policy.TLS) *bool { return &t.Rewrite }),
 		),
@@ -94,7 +94,7 @@ func readUpstreams(d *decoder, n *yaml.Node, c *Config) {
 		}
 		u, own := *c.Default, *c.Default.Default
 		u.Name, u.Default = name.Value, &own
-		if w := upstreamKeys.walk(d, value, &u); w != nil {
+		if w, ok := upstreamKeys.walk(d, value, &u); ok {
 			d.checkUpstream(name, &u, w)
 		}
 		c.Upstreams = append(c.Upstreams, &u)
@@ -103,25 +103,46 @@ func readUpstreams(d *decoder, n *yaml.Node, c *Config) {
 
 // checkUpstream looks at an upstream as a whole; w are its keys.
 func (d *decoder) checkUpstream(name *yaml.Node, u *policy.Upstream, w written) {
-	if w.wrong("hosts", "endpoints") {
+	d.oneEndpoint(w)
+	lost := len(u.Hosts) == 0 && w.at("listen") == nil && w.at("mount") == nil
+	switch {
+	case lost && len(u.Endpoints) > 0:
+		d.warn(name, "nothing leads to this upstream: it has no hosts, listen or mount")
+	case lost && !w.doubtful("hosts", "endpoints"):
+		d.complain(name, "write hosts: [api.example.com]", "an upstream needs hosts or endpoints")
 		return
 	}
-	if len(u.Hosts) == 0 && len(u.Endpoints) == 0 && w["listen"] == nil && w["mount"] == nil {
-		d.failHint(name, "write hosts: [api.example.com]", "an upstream needs hosts or endpoints")
-		return
+	if !w.doubtful("endpoints") {
+		d.needEndpoints(u, w)
 	}
+}
+
+// oneEndpoint refuses more than one, for now.
+func (d *decoder) oneEndpoint(w written) {
+	if n := w.at("endpoints"); n != nil && resolve(n).Kind == yaml.SequenceNode && len(resolve(n).Content) > 1 {
+		d.within("endpoints", func() {
+			d.complain(resolve(n).Content[1], "keep one", "more than one endpoint is not available in this version")
+		})
+	}
+}
+
+// needEndpoints looks for what makes no sense without endpoints, whether its own
+// value is right or wrong.
+func (d *decoder) needEndpoints(u *policy.Upstream, w written) {
 	for _, door := range []string{"listen", "mount"} {
-		if w[door] != nil && len(u.Endpoints) == 0 {
-			d.failHint(w[door], "write endpoints: [https://api.example.com]", "%s needs endpoints to send to", door)
+		if n := w.at(door); n != nil && len(u.Endpoints) == 0 {
+			d.complain(n, "write endpoints: [https://api.example.com]", "%s needs endpoints to send to", door)
 		}
 	}
-	if len(u.Hosts) == 0 && w["listen"] == nil && w["mount"] == nil && !w.wrong("listen", "mount") {
-		d.warn(name, "nothing leads to this upstream: it has no hosts, listen or mount")
-	}
-	if w["tls"] != nil && u.TLS != (policy.TLS{}) && !speaksTLS(u) {
-		d.failHint(w["tls"], "write endpoints: [https://api.example.com], or leave tls out",
+	if n := w.at("tls"); n != nil && hasTLS(u, w) && !speaksTLS(u) {
+		d.complain(n, "write endpoints: [https://api.example.com], or leave tls out",
 			"tls is about https endpoints, and there is none")
 	}
+}
+
+// hasTLS reports whether tls says anything; a wrong value does.
+func hasTLS(u *policy.Upstream, w written) bool {
+	return u.TLS != (policy.TLS{}) || w.doubtful(inside("tls", tlsKeys.names())...)
 }
 
 // speaksTLS reports whether an endpoint of the upstream is https.
@@ -137,12 +158,13 @@ func speaksTLS(u *policy.Upstream) bool {
 // checkRetry warns of methods that are made idempotent for a whole upstream and
 // more. A route is where one knows that they are.
 func checkRetry(d *decoder, u *policy.Upstream, w written) {
-	if w["methods"] == nil {
+	written := w.right("methods")
+	if written == nil {
 		return
 	}
 	for _, m := range u.Default.Retry.Methods {
 		if m == "POST" || m == "PATCH" {
-			d.warn(w["methods"], "%s is repeated wherever no route says otherwise, with whatever it does twice; "+
+			d.warn(written, "%s is repeated wherever no route says otherwise, with whatever it does twice; "+
 				"list it in the routes that can bear it, or send an idempotency key", m)
 		}
 	}
@@ -173,9 +195,9 @@ func readRoutes(d *decoder, n *yaml.Node, u *policy.Upstream) {
 	d.items(n, func(_ int, value *yaml.Node) {
 		r := *u.Default
 		r.Name = ""
-		w := routeKeys.walk(d, value, &r)
-		if w["name"] != nil {
-			d.within("name", func() { names.claim(d, w["name"], "route "+r.Name) })
+		w, _ := routeKeys.walk(d, value, &r)
+		if name := w.right("name"); name != nil {
+			d.within("name", func() { names.claim(d, name, "route "+r.Name) })
 		}
 		if last := len(u.Routes) - 1; last >= 0 && matchesAll(u.Routes[last]) {
 			d.warn(value, "never reached: the route before it matches everything")
