@@ -124,7 +124,7 @@ func (x *exchange) upgrades() bool {
 func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing bool, status string) {
 	w, resp := x.c.sc, x.resp
 	w.StatusLine(1, resp.Status, resp.Reason)
-	upgrade := upgradeFields{wanted: resp.Status == 101}
+	upgrade := upgradeFields{wanted: x.switches()}
 	names := nominated(resp.Header)
 	lengthSeen := false
 	for i := range resp.Header {
@@ -135,7 +135,7 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 		}
 		switch k {
 		case h1.NameContentLength:
-			if lengthSeen || resp.Status == 204 || resp.Status == 101 || (framing != h1.Length && framing != h1.NoBody) {
+			if lengthSeen || resp.Status == 204 || resp.Status == 101 || resp.ContentLength < 0 || (framing != h1.Length && framing != h1.NoBody) {
 				continue
 			}
 			lengthSeen = true
@@ -173,6 +173,14 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 	w.EndHead(framing, length)
 }
 
+// switches reports whether the response's Upgrade fields are for the client: it
+// agrees to another protocol, or demands one (RFC 9110 15.5.22) that could be
+// passed on.
+func (x *exchange) switches() bool {
+	h := x.resp.Header
+	return x.resp.Status == 101 || x.resp.Status == 426 && len(h.GetKnown(h1.NameUpgrade)) > 0 && !h.HasToken("Upgrade", "h2c")
+}
+
 // writeConnection says what becomes of the client's connection, where the
 // version's default does not say it.
 func (x *exchange) writeConnection(closing bool) {
@@ -185,16 +193,16 @@ func (x *exchange) writeConnection(closing bool) {
 	}
 }
 
-// passInterim takes a 1xx: at once where no retry can follow (and 100 always,
-// since the client may wait for it with its body), else with the final head.
+// passInterim takes a 1xx: at once where no retry can follow (and always a 100
+// that the client waits for with its body), else with the final head.
 func (x *exchange) passInterim(resp *h1.Response) {
 	sc := x.c.sc
 	if x.req.Minor == 0 {
 		return // RFC 9110 15.2: never to an HTTP/1.0 client
 	}
-	if resp.Status == 100 {
-		if x.continued || !x.req.ExpectContinue {
-			return
+	if resp.Status == 100 && x.req.ExpectContinue {
+		if x.continued {
+			return // the client has had its own, from an attempt before
 		}
 		x.continued = true
 		x.c.watch.withheld.Store(false)

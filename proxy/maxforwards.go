@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -15,6 +16,9 @@ func maxForwards(req *h1.Request, value []byte) (n int64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return n, true // the most that is supported
+	}
 	return n, err == nil
 }
 

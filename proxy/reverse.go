@@ -36,7 +36,7 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 			return
 		}
 	}
-	c.deny(misdirected())
+	c.deny(reply{status: 421, kind: "http_request_error", detail: howToUse})
 }
 
 // ownPort takes a request on a port of an upstream's own. A reload may have
@@ -46,11 +46,8 @@ func (c *clientConn) ownPort(path []byte) {
 		c.x.toEndpoint(up, path, true)
 		return
 	}
-	c.deny(misdirected())
-}
-
-func misdirected() reply {
-	return reply{status: 421, kind: "http_request_error", detail: howToUse}
+	c.deny(reply{status: 421, kind: "http_request_error",
+		detail: "this port belonged to an upstream that the configuration no longer has; a restart closes it"})
 }
 
 // openDoor reports whether the proxy port is open beyond loopback with nothing

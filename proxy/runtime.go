@@ -84,6 +84,7 @@ func (s *Server) Reload(next *Settings) error {
 			snap.byListen[u.Listen] = snap.upstreams[u]
 		}
 	}
+	s.keepDoors(snap, next.Upstreams)
 	snap.fallback = snap.upstreams[next.Default]
 	s.buffered.limit.Store(next.BufferTotal)
 	s.retire(names)
@@ -152,20 +153,39 @@ func (s *Server) retire(names []string) {
 	s.opts.Metrics.Retain(names)
 }
 
-// warnNewListens says which listeners the new configuration has that only a
-// restart opens.
+// keepDoors lets a listener that is open lead to its upstream where the next
+// configuration says otherwise: what is under `listen` needs a restart, and until
+// then holds as it was.
+func (s *Server) keepDoors(next *snapshot, upstreams []*policy.Upstream) {
+	for addr, name := range s.listening {
+		if next.byListen[addr] != nil {
+			continue
+		}
+		for _, u := range upstreams {
+			if u.Name == name && len(u.Endpoints) > 0 {
+				next.byListen[addr] = next.upstreams[u]
+			}
+		}
+	}
+}
+
+// warnNewListens says which listeners the new configuration changes: that takes a
+// restart.
 func (s *Server) warnNewListens(next *snapshot) {
 	if s.snap.Load() == nil {
 		return
 	}
 	for addr, u := range next.byListen {
-		if !s.listening[addr] {
+		if _, open := s.listening[addr]; !open {
 			s.log.Warn("a new listener needs a restart", slog.String("upstream", u.Name), slog.String("listen", addr))
 		}
 	}
 	for addr := range s.listening {
-		if addr != s.opts.Proxy && next.byListen[addr] == nil {
-			s.log.Warn("a removed listener answers 421 until a restart closes it", slog.String("listen", addr))
+		switch u := next.byListen[addr]; {
+		case u == nil:
+			s.log.Warn("a removed listener answers 421 until a restart closes it: its upstream is gone", slog.String("listen", addr))
+		case u.Listen != addr:
+			s.log.Warn("a listener goes on until a restart closes it", slog.String("upstream", u.Name), slog.String("listen", addr))
 		}
 	}
 }

@@ -52,8 +52,8 @@ type Server struct {
 	watcher        *watcher
 
 	listeners []net.Listener
-	addrs     []string // of listeners, as configured
-	listening map[string]bool
+	addrs     []string          // of listeners, as configured
+	listening map[string]string // the upstream of each `listen`, by address
 	accepting sync.WaitGroup
 
 	drain     chan struct{}
@@ -72,7 +72,7 @@ func New(opts Options, settings *Settings) (*Server, error) {
 		opts.Listen = net.Listen
 	}
 	s := &Server{
-		opts: opts, log: opts.Log, states: map[string]*state{}, listening: map[string]bool{},
+		opts: opts, log: opts.Log, states: map[string]*state{}, listening: map[string]string{},
 		drain: make(chan struct{}), conns: map[*clientConn]struct{}{}, empty: make(chan struct{}),
 	}
 	if s.log == nil {
@@ -115,6 +115,7 @@ func (s *Server) bind(settings *Settings) error {
 	for _, u := range settings.Upstreams {
 		if u.Listen != "" {
 			addrs = append(addrs, u.Listen)
+			s.listening[u.Listen] = u.Name
 		}
 	}
 	own := append([]net.Addr(nil), s.opts.Own...)
@@ -125,7 +126,6 @@ func (s *Server) bind(settings *Settings) error {
 		}
 		s.listeners = append(s.listeners, ln)
 		s.addrs = append(s.addrs, a)
-		s.listening[a] = true
 		own = append(own, ln.Addr())
 	}
 	s.own = newOwnListeners(own)

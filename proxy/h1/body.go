@@ -24,7 +24,7 @@ type body struct {
 	framing Framing
 	state   bodyState
 	remain  int64 // of the body (Length) or of the chunk
-	extra   int   // bytes of chunk extensions so far
+	excess  int64 // bytes by which chunked framing outweighs its data so far; see maxExcess
 	scan    scanner
 	err     error // what ended it early
 
@@ -44,7 +44,7 @@ func (b *body) start(f Framing, length int64) {
 	if f == Length && length == 0 {
 		f = NoBody
 	}
-	b.framing, b.state, b.remain, b.extra, b.err = f, bodyDone, length, 0, nil
+	b.framing, b.state, b.remain, b.excess, b.err = f, bodyDone, length, 0, nil
 	switch f {
 	case Chunked:
 		b.remain, b.state = 0, sizeLine

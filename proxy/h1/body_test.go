@@ -28,6 +28,7 @@ func TestChunked(t *testing.T) {
 		{"empty", "0\r\n\r\n", "", "", ""},
 		{"zeros", "00003\r\nabc\r\n000\r\n\r\n", "abc", "", ""},
 		{"RFC 9112 7.1.1: extensions", "3;a=b\r\nabc\r\n3 ; q=\"x\"\r\ndef\r\n0;last\r\n\r\n", "abcdef", "", ""},
+		{"RFC 9112 7.1.1: extensions of all kinds", "3\t; a ; b = c ; d=\"e\\\"; f\";g\r\nabc\r\n0\r\n\r\n", "abc", "", ""},
 		{"RFC 9112 7.1.2: trailers", "3\r\nabc\r\n0\r\nX-Sum: 1\r\nY:\r\n\r\nGET", "abc", "X-Sum=1;Y=;", "GET"},
 		{"16 digits", "0000000000000003\r\nabc\r\n0\r\n\r\n", "abc", "", ""},
 	}
@@ -68,6 +69,15 @@ func TestRefusedChunks(t *testing.T) {
 		"RFC 9112 7.1: data shorter than the size":     "4\r\nabc\r\n0\r\n\r\n",
 		"RFC 9112 7.1: white space after the size":     "3 \r\nabc\r\n0\r\n\r\n",
 		"RFC 9112 7.1: garbage after the size":         "3 abc\r\nabc\r\n0\r\n\r\n",
+		"RFC 9112 7.1.1: extension without a name":     "3;\r\nabc\r\n0\r\n\r\n",
+		"RFC 9112 7.1.1: value without a name":         "3;=x\r\nabc\r\n0\r\n\r\n",
+		"RFC 9112 7.1.1: name that is no token":        "3;bad[=x\r\nabc\r\n0\r\n\r\n",
+		"RFC 9112 7.1.1: no value":                     "3;a=\r\nabc\r\n0\r\n\r\n",
+		"RFC 9112 7.1.1: second extension empty":       "3;a;;b\r\nabc\r\n0\r\n\r\n",
+		"RFC 9112 7.1.1: white space last":             "3;a \r\nabc\r\n0\r\n\r\n",
+		"RFC 9110 5.6.4: quote that does not end":      "3;a=\"b\r\nabc\r\n0\r\n\r\n",
+		"RFC 9110 5.6.4: quote that ends in \\":        "3;a=\"b\\\r\nabc\r\n0\r\n\r\n",
+		"RFC 9110 5.6.4: control in a quote":           "3;a=\"\x01\"\r\nabc\r\n0\r\n\r\n",
 		"RFC 9112 7.1.1: size line too long":           "3;" + strings.Repeat("x", 5000) + "\r\nabc\r\n0\r\n\r\n",
 		"RFC 9112 7.1.1: size line that does not end":  "3;" + strings.Repeat("x", 20000),
 		"RFC 9112 7.1.1: extensions too long together": strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\na\r\n", 70) + "0\r\n\r\n",
@@ -102,7 +112,7 @@ func TestTrailersOverTheLimit(t *testing.T) {
 // Responses may be framed less exactly.
 func TestLenientChunks(t *testing.T) {
 	for _, in := range []string{
-		"3\nabc\n0\n\n", "3 \r\nabc\r\n0\r\n\r\n", "3\r\nabc\n0 \n\r\n", "3 ;x\nabc\r\n0\r\nA : b\r\n c\n\n",
+		"3 \r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0 \r\n\n", "3 ;=x;\r\nabc\r\n0\r\nA : b\r\n c\n\n",
 	} {
 		for _, cut := range [][]byte{nil, {0}} {
 			nc := play("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + in)
@@ -117,12 +127,34 @@ func TestLenientChunks(t *testing.T) {
 			}
 		}
 	}
-	c := clientOf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\rx\nabc\n0\n\n")
-	c.ReadResponse("GET")
-	err := c.Drain(9)
-	wantKind(t, err, Malformed)
-	if err.(*Error).Status != 0 {
-		t.Error("a status for a response:", err)
+}
+
+// TestChunksEndInCRLF: servers' too. A size that was wrong by one made a body
+// with a stray CR that looked whole.
+func TestChunksEndInCRLF(t *testing.T) {
+	for _, in := range []string{
+		"3\rx\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n", "3;x\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "4\r\nabc\r\n0\r\n\r\n",
+	} {
+		c := clientOf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + in)
+		c.ReadResponse("GET")
+		err := c.Drain(9)
+		wantKind(t, err, Malformed)
+		if err.(*Error).Status != 0 {
+			t.Error("a status for a response:", err)
+		}
+	}
+}
+
+// TestSmallChunksWithExtensions: a long stream of them once ended after 64 KiB of
+// extensions in all.
+func TestSmallChunksWithExtensions(t *testing.T) {
+	for _, chunk := range []string{"1;a=b1\r\nx\r\n", "1              \r\nx\r\n"} {
+		in := strings.Repeat(chunk, 20000) + "0\r\n\r\n"
+		c := clientOf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + in)
+		c.ReadResponse("GET")
+		if b, err := io.ReadAll(readerFunc(c.ReadBody)); err != nil || len(b) != 20000 {
+			t.Errorf("%q: %d bytes, %v", chunk, len(b), err)
+		}
 	}
 }
 

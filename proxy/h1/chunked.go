@@ -3,10 +3,13 @@ package h1
 import "bytes"
 
 // Limits of chunk extensions, which are dropped (RFC 9112 section 7.1.1 asks
-// for a limit): bytes of one size line, and of all extensions of a message.
+// for a limit): bytes of one size line, and by how much all framing of a message
+// may outweigh its data. A stream of small chunks with a short extension each
+// may go on for ever.
 const (
-	maxSizeLine   = 4 << 10
-	maxExtensions = 64 << 10
+	maxSizeLine = 4 << 10
+	maxExcess   = 64 << 10
+	fairLine    = 16 // bytes of a size line that are nothing odd
 )
 
 // settle deals with the framing that is buffered until there is data, the end,
@@ -31,7 +34,8 @@ func (r *reader) settle() error {
 	return b.err
 }
 
-// cutLine consumes a line and returns it without its end.
+// cutLine consumes a line and returns it without its end, which is CRLF from
+// servers too: readers differ about a bare LF here, and then about the body.
 func (r *reader) cutLine() (line []byte, whole bool, err error) {
 	unread := r.buffered()
 	end := bytes.IndexByte(unread, '\n')
@@ -42,13 +46,10 @@ func (r *reader) cutLine() (line []byte, whole bool, err error) {
 		return nil, false, nil
 	}
 	r.r += end + 1
-	switch {
-	case end > 0 && unread[end-1] == '\r':
-		end--
-	case !r.lenient:
+	if end == 0 || unread[end-1] != '\r' {
 		return nil, false, malformed("bare LF in chunked framing")
 	}
-	return unread[:end], true, nil
+	return unread[:end-1], true, nil
 }
 
 // sizeLine reads chunk-size [ chunk-ext ] CRLF.
@@ -63,6 +64,9 @@ func (r *reader) sizeLine() (bool, error) {
 	}
 	if err := r.extension(rest); err != nil {
 		return false, err
+	}
+	if r.body.excess = max(0, r.body.excess+int64(len(line))-fairLine-min(size, maxExcess)); r.body.excess > maxExcess {
+		return false, malformed("chunk extensions over the limit")
 	}
 	r.body.remain, r.body.state = size, bodyData
 	if size == 0 {
@@ -90,23 +94,85 @@ func parseHex(b []byte) (n int64, rest []byte, ok bool) {
 	return n, b[i:], i > 0
 }
 
-// extension looks at what follows a chunk's size: nothing, or white space and
-// ";" and text. White space alone is an old server's.
+// extension looks at what follows a chunk's size: nothing, or extensions. From
+// servers any text will do behind the ";", and white space alone, which old ones
+// pad their sizes with.
 func (r *reader) extension(b []byte) error {
-	if len(b) == 0 {
+	switch {
+	case len(b) == 0:
 		return nil
-	}
-	if r.body.extra += len(b); r.body.extra > maxExtensions {
-		return malformed("chunk extensions over the limit")
+	case !r.lenient:
+		if !isExtensions(b) {
+			return malformed("invalid chunk extension")
+		}
+		return nil
 	}
 	text := trimSpace(b)
-	if len(text) == 0 && r.lenient {
-		return nil
-	}
-	if len(text) == 0 || text[0] != ';' || skipText(text, 0) < len(text) {
+	if len(text) > 0 && text[0] != ';' || skipText(text, 0) < len(text) {
 		return malformed("invalid chunk extension")
 	}
 	return nil
+}
+
+// isExtensions reports whether b is chunk-ext: *( BWS ";" BWS name [ BWS "=" BWS
+// ( token / quoted-string ) ] ), RFC 9112 section 7.1.1.
+func isExtensions(b []byte) bool {
+	for len(b) > 0 {
+		if b = skipSpace(b); len(b) == 0 || b[0] != ';' {
+			return false
+		}
+		name, rest := cutToken(skipSpace(b[1:]))
+		if len(name) == 0 {
+			return false
+		}
+		b = rest
+		if value := skipSpace(rest); len(value) > 0 && value[0] == '=' {
+			var ok bool
+			if b, ok = cutValue(skipSpace(value[1:])); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func skipSpace(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	return b
+}
+
+func cutToken(b []byte) (token, rest []byte) {
+	i := 0
+	for i < len(b) && charClass[b[i]]&isToken != 0 {
+		i++
+	}
+	return b[:i], b[i:]
+}
+
+// cutValue cuts off a token or a quoted-string (RFC 9110 section 5.6.4).
+func cutValue(b []byte) (rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != '"' {
+		token, rest := cutToken(b)
+		return rest, len(token) > 0
+	}
+	for i := 1; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			return b[i+1:], true
+		case c == '\\':
+			if i++; i == len(b) {
+				return nil, false
+			}
+			fallthrough
+		default:
+			if b[i] < ' ' && b[i] != '\t' || b[i] == 0x7f {
+				return nil, false
+			}
+		}
+	}
+	return nil, false
 }
 
 // dataEnd reads the CRLF behind a chunk's data.
@@ -115,8 +181,6 @@ func (r *reader) dataEnd() (bool, error) {
 	switch {
 	case len(unread) == 0:
 		return false, nil
-	case r.lenient && unread[0] == '\n':
-		r.r++
 	case unread[0] != '\r':
 		return false, malformed("no CRLF after a chunk")
 	case len(unread) == 1:

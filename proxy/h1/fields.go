@@ -90,11 +90,17 @@ func parseFieldsLenient(b []byte, fields []Field, limit int) ([]Field, error) {
 // ends it overwrites with spaces, so that the line stays in place.
 func logicalLine(b []byte) (line, rest []byte, err error) {
 	end := bytes.IndexByte(b, '\n') // the scanner saw the empty line: never -1
-	for end > 0 && string(b[:end]) != "\r" && end+1 < len(b) && (b[end+1] == ' ' || b[end+1] == '\t') {
+	for end > 0 && string(b[:end]) != "\r" && end+1 < len(b) && isSpace(b[end+1]) {
+		if bytes.IndexByte(b[:end], ':') < 0 {
+			return nil, nil, malformed("folded line in a field's name")
+		}
 		if b[end-1] == '\r' {
 			b[end-1] = ' '
 		}
 		b[end] = ' '
+		for i := end + 1; isSpace(b[i]); i++ { // ends at the LF at the latest
+			b[i] = ' '
+		}
 		end += bytes.IndexByte(b[end:], '\n')
 	}
 	line, rest = b[:end:end], b[end+1:]
@@ -106,6 +112,8 @@ func logicalLine(b []byte) (line, rest []byte, err error) {
 	}
 	return line, rest, nil
 }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
 // lenientField splits one line.
 func lenientField(line []byte) (Field, error) {

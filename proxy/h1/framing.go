@@ -7,10 +7,11 @@ type framing struct {
 	length     []byte // of the first Content-Length
 	lengths    int    // how many
 	size       int64
-	encodings  int  // Transfer-Encoding lines
-	chunked    int  // how often chunked was named
-	last       bool // chunked was named last
-	odd, other bool // an element that is no coding; a coding other than chunked
+	encodings  int   // Transfer-Encoding lines
+	chunked    int   // how often chunked was named
+	last       bool  // chunked was named last
+	odd, other bool  // an element that is no coding; a coding other than chunked
+	bad        error // of a response's lengths: what is wrong with them
 }
 
 // addLength adds a Content-Length line. Repeats must be the same, byte for byte
@@ -89,7 +90,13 @@ func (req *Request) frame(f *framing) error {
 
 // frame decides how the body of a response to method is framed.
 func (resp *Response) frame(f *framing, method string) error {
+	if bodiless(resp.Status, method) {
+		resp.frameNothing(f)
+		return nil
+	}
 	switch {
+	case f.bad != nil:
+		return f.bad
 	case f.encodings > 0 && f.lengths > 0:
 		return malformed("both Transfer-Encoding and Content-Length")
 	case f.encodings > 0 && resp.Minor == 0:
@@ -103,8 +110,6 @@ func (resp *Response) frame(f *framing, method string) error {
 		resp.ContentLengthRepeated = f.lengths > 1
 	}
 	switch {
-	case bodiless(resp.Status, method):
-		resp.Framing = NoBody
 	case f.encodings > 0:
 		resp.Framing = Chunked
 	case f.lengths > 0:
@@ -113,6 +118,20 @@ func (resp *Response) frame(f *framing, method string) error {
 		resp.Framing = UntilClose
 	}
 	return nil
+}
+
+// frameNothing frames a response that ends with its head whatever its fields say:
+// they may tell what another answer would have. Where they make no sense, nothing
+// of them is told on, and the connection is not trusted with another request.
+func (resp *Response) frameNothing(f *framing) {
+	resp.Framing, resp.ContentLength = NoBody, -1
+	switch {
+	case f.bad != nil || f.encodings > 0 && (f.lengths > 0 || f.odd || f.other || f.chunked != 1 || resp.Minor == 0):
+		resp.unsure = true
+	case f.lengths > 0:
+		resp.ContentLength = f.size
+		resp.ContentLengthRepeated = f.lengths > 1
+	}
 }
 
 // bodiless reports whether a response never has a body (RFC 9112 section 6.3,

@@ -39,8 +39,10 @@ type Response struct {
 	Header  Header
 	Framing Framing
 
-	ContentLength         int64 // -1: not said; what a bodiless answer to HEAD says too
+	ContentLength         int64 // -1: not said, or not to be told on; what a bodiless answer to HEAD says too
 	ContentLengthRepeated bool
 	KeepAlive             bool
 	Trailer               Header
+
+	unsure bool // it has no body, but what it says of one makes no sense
 }

@@ -53,8 +53,8 @@ func (resp *Response) interpret(method string) error {
 		value := resp.Header[i].Value
 		switch resp.Header[i].known {
 		case NameContentLength:
-			if err := f.addLengths(value); err != nil {
-				return err
+			if err := f.addLengths(value); err != nil && f.bad == nil {
+				f.bad = err
 			}
 		case NameTransferEncoding:
 			f.addEncoding(value)
@@ -66,6 +66,6 @@ func (resp *Response) interpret(method string) error {
 	if err := resp.frame(&f, method); err != nil {
 		return err
 	}
-	resp.KeepAlive = !close && (resp.Minor > 0 || keep) && resp.Framing != UntilClose
+	resp.KeepAlive = !close && (resp.Minor > 0 || keep) && resp.Framing != UntilClose && !resp.unsure
 	return nil
 }

@@ -34,7 +34,7 @@ func TestLenientResponses(t *testing.T) {
 		{"RFC 9112 2.2: bare LF", "HTTP/1.1 200 OK\nA: b\nC: d\n\n", "A=b;C=d;"},
 		{"RFC 9112 2.2: mixed line ends", "HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\n", "A=b;C=d;"},
 		{"RFC 9112 5.1: space before the colon", "HTTP/1.1 200 OK\r\nA : b\r\nC\t : d\r\n\r\n", "A=b;C=d;"},
-		{"RFC 9112 5.2: folded line", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\td\r\nE: f\r\n\r\n", "A=b   c  \td;E=f;"},
+		{"RFC 9112 5.2: folded line", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\td\r\nE: f\r\n\r\n", "A=b   c   d;E=f;"},
 		{"RFC 9112 5.2: folded line, bare LF", "HTTP/1.1 200 OK\nA: b\n c\nE: f\n\n", "A=b  c;E=f;"},
 		{"RFC 9112 5.2: folded empty line", "HTTP/1.1 200 OK\r\nA: b\r\n \r\nE: f\r\n\r\n", "A=b;E=f;"},
 		{"RFC 9110 5.5: other control characters", "HTTP/1.1 200 OK\r\nA: b\x01\x7f\r\n\r\n", "A=b\x01\x7f;"},
@@ -58,49 +58,83 @@ func TestLenientResponses(t *testing.T) {
 func TestRefusedResponses(t *testing.T) {
 	ok := "HTTP/1.1 200 OK\r\n"
 	for rule, in := range map[string]string{
-		"RFC 9112 4: not HTTP":                     "SSH-2.0-x\r\n\r\n",
-		"RFC 9112 4: HTTP/2":                       "HTTP/2.0 200 OK\r\n\r\n",
-		"RFC 9112 4: HTTP/2, short":                "HTTP/2 200 OK\r\n\r\n",
-		"RFC 9112 4: no version":                   "HTTP/1. 200 OK\r\n\r\n",
-		"RFC 9112 4: two spaces":                   "HTTP/1.1  200 OK\r\n\r\n",
-		"RFC 9112 4: two digits":                   "HTTP/1.1 20\r\n\r\n",
-		"RFC 9112 4: four digits":                  "HTTP/1.1 2000 OK\r\n\r\n",
-		"RFC 9112 4: letters":                      "HTTP/1.1 2x0 OK\r\n\r\n",
-		"RFC 9112 4: status under 100":             "HTTP/1.1 099 OK\r\n\r\n",
-		"RFC 9112 4: bare CR in the reason":        "HTTP/1.1 200 O\rK\r\n\r\n",
-		"RFC 9112 4: NUL in the reason":            "HTTP/1.1 200 O\x00K\r\n\r\n",
-		"RFC 9112 4: ICY":                          "ICY 200 OK\r\n\r\n",
-		"RFC 9112 4: empty line first":             "\r\n" + ok + "\r\n",
-		"RFC 9112 2.2: bare CR":                    ok + "A: b\rc\r\n\r\n",
-		"RFC 9112 2.2: bare CR, else lenient":      ok + "A: b\rc\nD : e\n\n",
-		"RFC 9112 2.2: NUL":                        ok + "A: b\x00c\r\n\r\n",
-		"RFC 9112 2.2: white space first":          ok + " A: b\r\n\r\n",
-		"RFC 9112 5: no colon":                     ok + "Ab\r\n\r\n",
-		"RFC 9112 5: empty name":                   ok + ": b\r\n\r\n",
-		"RFC 9112 5: space in a name":              ok + "A b: c\r\n\r\n",
-		"RFC 9112 5: name of white space":          ok + "A: b\r\n" + "\x0b: c\r\n\r\n",
-		"RFC 9112 6.3: both length and coding":     ok + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"RFC 9112 6.3: lengths differ":             ok + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n",
-		"RFC 9112 6.3: lengths differ in a list":   ok + "Content-Length: 3, 4\r\n\r\n",
-		"RFC 9112 6.3: length and a list":          ok + "Content-Length: 3\r\nContent-Length: 3, 4\r\n\r\n",
-		"RFC 9112 6.3: invalid length":             ok + "Content-Length: x\r\n\r\n",
-		"RFC 9112 6.3: empty length":               ok + "Content-Length:\r\n\r\n",
-		"RFC 9112 6.3: length too large":           ok + "Content-Length: 9223372036854775808\r\n\r\n",
-		"RFC 9112 6.3: invalid length, though 304": "HTTP/1.1 304 Not Modified\r\nContent-Length: x\r\n\r\n",
-		"RFC 9112 5.1: length and spaced coding":   ok + "Content-Length: 3\r\nTransfer-Encoding : chunked\r\n\r\n",
-		"RFC 9112 6.1: chunked in HTTP/1.0":        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"RFC 9112 6.1: another coding":             ok + "Transfer-Encoding: gzip, chunked\r\n\r\n",
-		"RFC 9112 6.1: not chunked":                ok + "Transfer-Encoding: gzip\r\n\r\n",
-		"RFC 9112 6.1: identity":                   ok + "Transfer-Encoding: identity\r\n\r\n",
-		"RFC 9112 6.1: odd coding":                 ok + "Transfer-Encoding: chunked;q=1\r\n\r\n",
-		"RFC 9112 6.1: folded coding":              ok + "Transfer-Encoding: chun\r\n ked\r\n\r\n",
-		"RFC 9112 6.1: chunked twice":              ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"RFC 9112 4: not HTTP":                   "SSH-2.0-x\r\n\r\n",
+		"RFC 9112 4: HTTP/2":                     "HTTP/2.0 200 OK\r\n\r\n",
+		"RFC 9112 4: HTTP/2, short":              "HTTP/2 200 OK\r\n\r\n",
+		"RFC 9112 4: no version":                 "HTTP/1. 200 OK\r\n\r\n",
+		"RFC 9112 4: two spaces":                 "HTTP/1.1  200 OK\r\n\r\n",
+		"RFC 9112 4: two digits":                 "HTTP/1.1 20\r\n\r\n",
+		"RFC 9112 4: four digits":                "HTTP/1.1 2000 OK\r\n\r\n",
+		"RFC 9112 4: letters":                    "HTTP/1.1 2x0 OK\r\n\r\n",
+		"RFC 9112 4: status under 100":           "HTTP/1.1 099 OK\r\n\r\n",
+		"RFC 9112 4: bare CR in the reason":      "HTTP/1.1 200 O\rK\r\n\r\n",
+		"RFC 9112 4: NUL in the reason":          "HTTP/1.1 200 O\x00K\r\n\r\n",
+		"RFC 9112 4: ICY":                        "ICY 200 OK\r\n\r\n",
+		"RFC 9112 4: empty line first":           "\r\n" + ok + "\r\n",
+		"RFC 9112 2.2: bare CR":                  ok + "A: b\rc\r\n\r\n",
+		"RFC 9112 2.2: bare CR, else lenient":    ok + "A: b\rc\nD : e\n\n",
+		"RFC 9112 2.2: NUL":                      ok + "A: b\x00c\r\n\r\n",
+		"RFC 9112 2.2: white space first":        ok + " A: b\r\n\r\n",
+		"RFC 9112 5: no colon":                   ok + "Ab\r\n\r\n",
+		"RFC 9112 5: empty name":                 ok + ": b\r\n\r\n",
+		"RFC 9112 5: space in a name":            ok + "A b: c\r\n\r\n",
+		"RFC 9112 5: name of white space":        ok + "A: b\r\n" + "\x0b: c\r\n\r\n",
+		"RFC 9112 6.3: both length and coding":   ok + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"RFC 9112 6.3: lengths differ":           ok + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n",
+		"RFC 9112 6.3: lengths differ in a list": ok + "Content-Length: 3, 4\r\n\r\n",
+		"RFC 9112 6.3: length and a list":        ok + "Content-Length: 3\r\nContent-Length: 3, 4\r\n\r\n",
+		"RFC 9112 6.3: invalid length":           ok + "Content-Length: x\r\n\r\n",
+		"RFC 9112 6.3: empty length":             ok + "Content-Length:\r\n\r\n",
+		"RFC 9112 6.3: length too large":         ok + "Content-Length: 9223372036854775808\r\n\r\n",
+		"RFC 9112 5.2: fold in a name":           ok + "Content-Length\r\n :3\r\n\r\n",
+		"RFC 9112 5.1: length and spaced coding": ok + "Content-Length: 3\r\nTransfer-Encoding : chunked\r\n\r\n",
+		"RFC 9112 6.1: chunked in HTTP/1.0":      "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"RFC 9112 6.1: another coding":           ok + "Transfer-Encoding: gzip, chunked\r\n\r\n",
+		"RFC 9112 6.1: not chunked":              ok + "Transfer-Encoding: gzip\r\n\r\n",
+		"RFC 9112 6.1: identity":                 ok + "Transfer-Encoding: identity\r\n\r\n",
+		"RFC 9112 6.1: odd coding":               ok + "Transfer-Encoding: chunked;q=1\r\n\r\n",
+		"RFC 9112 6.1: folded coding":            ok + "Transfer-Encoding: chun\r\n ked\r\n\r\n",
+		"RFC 9112 6.1: chunked twice":            ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
 	} {
 		c := clientOf(in)
 		_, err := c.ReadResponse("GET")
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != Malformed || e.Status != 0 || c.Reusable() {
 			t.Errorf("%s: %v", rule, err)
+		}
+	}
+}
+
+// TestBodilessWhateverItSays: a response that ends with its head does so whatever
+// its fields say (RFC 9112 6.3, rule 1); a 103 with an odd length once spoiled the
+// answer behind it.
+func TestBodilessWhateverItSays(t *testing.T) {
+	for _, test := range []struct {
+		method, in string
+		length     int64
+		reusable   bool
+	}{
+		{"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", 3, true},
+		{"HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", -1, true},
+		{"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: x\r\n\r\n", -1, false},
+		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n", -1, false},
+		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", -1, false},
+		{"GET", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: identity\r\n\r\n", -1, false},
+		{"HEAD", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", -1, false},
+		{"GET", "HTTP/1.1 103 Early Hints\r\nContent-Length: zz\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", -1, true},
+	} {
+		c := clientOf(test.in)
+		c.RequestLineString(test.method, "/")
+		c.EndHead(NoBody, 0)
+		if err := c.Finish(nil); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.ReadResponse(test.method)
+		if err == nil && resp.Status < 200 {
+			resp, err = c.ReadResponse(test.method)
+		}
+		if err != nil || resp.Framing != NoBody || resp.ContentLength != test.length || c.Reusable() != test.reusable {
+			t.Errorf("%q: %v %+v, reusable: %v", test.in, err, resp, c.Reusable())
 		}
 	}
 }

@@ -277,3 +277,19 @@ func TestContinueAmongOtherExpectations(t *testing.T) {
 		want(t, "body", c.next("POST").Body, "got hello")
 	}
 }
+
+// RFC 9110 15.2: a proxy forwards every 1xx that it did not ask for itself. A 100
+// to a request without Expect was dropped.
+func TestContinueThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	u := answers(t, raw("HTTP/1.1 100 Continue\r\nX-Of: it\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+	p := start(t, "")
+	for _, fields := range [][]string{nil, {"Expect: 100-continue", "Content-Length: 0"}} {
+		c := dial(t, p.proxy)
+		c.send(head("GET", u.url("/"), fields...))
+		r := c.next("GET")
+		want(t, "first status", r.Status, 100)
+		want(t, "its field", r.get("X-Of"), "it")
+		c.next("GET").expect(t, 200, "")
+	}
+}

@@ -186,6 +186,35 @@ func TestListenNeedsARestart(t *testing.T) {
 	listen(t, moved).Close()
 }
 
+// Until then the door of an upstream leads where it did. It answered 421 when the
+// file gave the upstream another port, or none.
+func TestDoorGoesOnUntilTheRestart(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	door := freeAddr(t)
+	config := func(listen, rest string) string {
+		return fmt.Sprintf("upstreams: {door: {%sendpoints: [\"http://%s\"], mount: /door}}\nvia: %s\n", listen, u.addr, rest)
+	}
+	p := start(t, config(fmt.Sprintf("listen: %q, ", door), "true"))
+	through := func() response { return dial(t, door).do("GET", "/", "") }
+	through().expect(t, 200, "")
+	for i, listen := range []string{fmt.Sprintf("listen: %q, ", freeAddr(t)), ""} {
+		writeFile(t, p.file, p.fill(config(listen, "false")))
+		p.signal(syscall.SIGHUP)
+		eventually(t, "the reload", func() bool {
+			n, _ := p.metric("mulligan_config_reloads_total", "result=success")
+			return n >= float64(i+1)
+		})
+		r := through()
+		r.expect(t, 200, "")
+		want(t, "Via, which the new file turns off", r.has("Via"), false)
+	}
+	contains(t, "the log", p.log.String(), "goes on until a restart")
+	writeFile(t, p.file, p.fill("via: false"))
+	p.signal(syscall.SIGHUP)
+	eventually(t, "the upstream to be gone", func() bool { return through().Status == 421 })
+}
+
 // An upstream that comes with a reload is served and counted; one that goes is not.
 func TestUpstreamsComeAndGo(t *testing.T) {
 	t.Parallel()

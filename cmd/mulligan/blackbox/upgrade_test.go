@@ -148,3 +148,15 @@ func TestUpgradeLinesAllPass(t *testing.T) {
 	want(t, "Upgrade at the client", strings.Join(r.all("Upgrade"), " "), both)
 	want(t, "Upgrade at the upstream", strings.Join(u.request(1).all("Upgrade"), " "), both)
 }
+
+// RFC 9110 15.5.22: a 426 says which protocol is wanted; the field was taken for
+// one of this hop.
+func TestUpgradeThatIsRequired(t *testing.T) {
+	t.Parallel()
+	u := answers(t, raw("HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\nno"))
+	p := start(t, "")
+	r := p.get(u.url("/"))
+	r.expect(t, 426, "attempts=1; stop=permanent; received-status=426")
+	want(t, "Upgrade", r.get("Upgrade"), "websocket")
+	want(t, "Connection", strings.ToLower(r.get("Connection")), "upgrade")
+}
