@@ -16,6 +16,7 @@ type result struct {
 	outcome   policy.Outcome
 	fault     fault // where there was no whole response
 	cancelled bool  // the client left: nobody asks for a verdict
+	queued    bool  // the window ended while all connections were busy: no attempt was made
 	decided   bool  // timeout.attempt passed, and policy has spoken already
 	decision  policy.Decision
 }
@@ -41,7 +42,9 @@ func (x *exchange) attempt() result {
 	for {
 		reused, err := x.acquire()
 		if err != nil {
-			return x.failed(err)
+			r := x.failed(err)
+			r.queued = errors.Is(err, h1.ErrPoolFull)
+			return r
 		}
 		resp, err := x.exchangeHeads()
 		if err == nil {
@@ -140,6 +143,7 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 		x.c.watch.sendLimit.Store(int64(x.route.Timeout.Attempt))
 		x.c.watch.sending.Store(x.uc)
 		resp, err = x.uc.FinishAndReadResponse(x.body.whole, x.requestTrailer(), method)
+		x.c.watch.sending.Store(nil) // the pool may give it to others before the request ends
 	} else {
 		// The head goes at once: what follows may take its time.
 		x.c.watch.sending.Store(x.uc)
@@ -201,15 +205,15 @@ func (x *exchange) interrupted(err error) (r result, over bool) {
 	}
 	seen, stalled, f := x.c.watch.seen(), x.c.watch.upstreamStalled(), x.stallFault()
 	x.endAttempt()
-	switch {
-	case stalled:
-		if x.cut.Retry {
-			x.cut = policy.Decision{}
-			x.session.Undo(time.Now())
-		}
+	if stalled {
 		x.c.watch.calm(causeIdle, nil)
 		x.c.sc.ClearInterrupt()
-		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: f}, true
+		if !x.cut.Retry { // else policy has spoken already
+			return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: f}, true
+		}
+		seen &^= causeIdle
+	}
+	switch {
 	case seen&causesEnd != 0:
 		if x.cut.Retry {
 			x.cut = policy.Decision{}
@@ -276,6 +280,7 @@ func (x *exchange) answered() result {
 	}
 	x.c.watch.attemptAt.Store(0)
 	x.c.watch.calm(causeAttempt, x.uc)
+	x.moveOn()
 	o := policy.Outcome{Status: x.resp.Status}
 	var f fault
 	if x.broken {
@@ -292,6 +297,15 @@ func (x *exchange) answered() result {
 		x.dropConn()
 	}
 	return result{outcome: o, fault: f}
+}
+
+// moveOn withdraws that a body stood still, where it has moved after all before
+// that could end anything.
+func (x *exchange) moveOn() {
+	if w := &x.c.watch; w.seen()&causesEnd == causeIdle {
+		w.calm(causeIdle, x.uc)
+		x.c.sc.ClearInterrupt()
+	}
 }
 
 func (x *exchange) respField(name string) string { return string(x.resp.Header.Get(name)) }

@@ -49,7 +49,7 @@ func (b *requestBody) begin(x *exchange) {
 		b.here, b.whole = true, p
 		b.done.Store(true)
 		b.oneWay = int64(len(p)) > limit
-		if wanted {
+		if wanted && len(p) > 0 {
 			b.book(int64(len(p)))
 		}
 		return
@@ -86,7 +86,7 @@ func (b *requestBody) takeArrived() {
 	switch {
 	case b.kept.size > b.x.route.Buffer.Request:
 		b.stopKeeping(metrics.RequestLimit)
-	case b.x.s.buffered.over():
+	case b.kept.size > 0 && b.x.s.buffered.over():
 		b.stopKeeping(metrics.TotalLimit)
 	}
 	if b.done.Load() && b.kept.size <= blockSize {

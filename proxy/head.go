@@ -234,6 +234,11 @@ func (x *exchange) tell() {
 	w.rested()
 	if err != nil {
 		w.fire(causeGone, func() bool { return true })
+		return
+	}
+	x.moveOn()
+	if w.seen()&causesEnd == 0 {
+		x.c.sc.ClearInterrupt() // the window ended just behind the 1xx: what follows still goes out
 	}
 }
 

@@ -60,9 +60,14 @@ func (x *exchange) armHold() {
 	}
 }
 
-// dropConn closes the connection of an attempt that failed on it.
+// dropConn closes the connection of an attempt that failed on it: with a reset
+// where the request had not gone out whole, since a FIN would wait behind what an
+// upstream does not read.
 func (x *exchange) dropConn() {
 	x.leave(func() {
+		if !x.uc.Finished() {
+			x.uc.CloseReset()
+		}
 		if !x.detached {
 			x.auth.pool.Discard(x.uc)
 			return

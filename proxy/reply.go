@@ -37,8 +37,11 @@ type problem struct {
 func (x *exchange) replyFault(f fault, d policy.Decision) {
 	x.body.stopPump(x.uc)
 	attempts := x.session.Attempts()
-	detail := "upstream " + strconv.Quote(x.up.Name) + ", route " + strconv.Quote(x.route.Name) + ": attempt " +
-		strconv.Itoa(attempts) + " of at most " + strconv.Itoa(x.session.MaxAttempts()) + ": " + f.detail
+	detail := "upstream " + strconv.Quote(x.up.Name) + ", route " + strconv.Quote(x.route.Name) + ": "
+	if attempts > 0 { // else there never was a free connection
+		detail += "attempt " + strconv.Itoa(attempts) + " of at most " + strconv.Itoa(x.session.MaxAttempts()) + ": "
+	}
+	detail += f.detail
 	if !x.body.done.Load() {
 		x.c.closing, x.c.linger = true, true
 	}

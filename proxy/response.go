@@ -65,6 +65,9 @@ func (x *exchange) abandon(d *policy.Decision) {
 func (x *exchange) deliver(r result, d policy.Decision) {
 	resp, sc := x.resp, x.c.sc
 	x.c.watch.await(false) // the window ends with the header
+	if x.whole {
+		x.c.watch.answer(x.uc)
+	}
 	x.c.watch.calm(causeWindow|causeAttempt, x.uc)
 	if len(x.interim) > 0 && x.req.Minor == 1 {
 		sc.AppendHead(x.interim)

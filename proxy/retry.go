@@ -16,15 +16,20 @@ func (x *exchange) run() {
 	reason := ""
 	for {
 		r := x.attempt()
-		unsent := r.cancelled && !x.wrote
+		unsent := r.cancelled && !x.wrote || r.queued
 		if reason != "" && !unsent {
 			x.count.Retry(reason)
 		}
-		if r.cancelled {
-			if unsent {
-				x.session.Undo(time.Now()) // a retry that was paid for and not sent
-			}
+		if unsent {
+			x.session.Undo(time.Now()) // a retry that was paid for and not sent
+		}
+		switch {
+		case r.cancelled:
 			x.finish(r, policy.Decision{Stop: policy.ClientGone})
+			return
+		case r.queued:
+			r.fault.detail = "all connections to the upstream stayed busy until the window ended"
+			x.finish(r, policy.Decision{Stop: policy.Window, Verdict: policy.Retryable})
 			return
 		}
 		d := r.decision

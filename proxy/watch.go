@@ -56,6 +56,7 @@ type watch struct {
 
 	mu       sync.Mutex
 	awaiting bool // a response header is awaited: only then do clocks start
+	answered bool // a whole answer is in hand: see answer
 	causes   cause
 	stalled  bool        // with causeIdle: it was the upstream that did not move
 	target   interrupter // what the request waits for now
@@ -97,6 +98,19 @@ func (w *watch) await(yes bool) {
 	if !yes {
 		w.attemptAt.Store(0)
 		w.windowAt.Store(0)
+	}
+}
+
+// answer says that a whole answer is in hand, and goes to the client: that the
+// rest of its body turns out to be malformed does not break into that any more.
+func (w *watch) answer(uc *h1.ClientConn) {
+	w.mu.Lock()
+	w.answered = true
+	broken := w.causes&causesEnd == causeBroken
+	w.mu.Unlock()
+	if broken {
+		w.calm(causeBroken, uc)
+		w.sc.ClearInterrupt()
 	}
 }
 
@@ -156,7 +170,7 @@ func (w *watch) end() {
 	w.idleLimit.Store(0)
 	w.await(false)
 	w.mu.Lock()
-	w.target, w.causes, w.awaiting = nil, 0, false
+	w.target, w.causes, w.awaiting, w.answered = nil, 0, false, false
 	w.sending.Store(nil)
 	if w.cancel != nil {
 		w.cancel()
@@ -214,7 +228,7 @@ func (w *watch) context() context.Context {
 func (w *watch) fire(c cause, still func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.causes&c != 0 || !still() {
+	if w.causes&c != 0 || c == causeBroken && w.answered || !still() {
 		return
 	}
 	if c == causeIdle {
