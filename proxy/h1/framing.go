@@ -33,14 +33,14 @@ func (f *framing) addLength(value []byte) error {
 // as gateways make it that joined two lines.
 func (f *framing) addLengths(value []byte) error {
 	for {
-		element, rest := nextElement(value)
-		if err := f.addLength(element); err != nil {
+		comma := bytes.IndexByte(value, ',')
+		if comma < 0 {
+			return f.addLength(value)
+		}
+		if err := f.addLength(trimSpace(value[:comma])); err != nil {
 			return err
 		}
-		if len(rest) == 0 {
-			return nil
-		}
-		value = rest
+		value = trimSpace(value[comma+1:])
 	}
 }
 

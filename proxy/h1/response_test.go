@@ -84,6 +84,8 @@ func TestRefusedResponses(t *testing.T) {
 		"RFC 9112 6.3: lengths differ in a list": ok + "Content-Length: 3, 4\r\n\r\n",
 		"RFC 9112 6.3: length and a list":        ok + "Content-Length: 3\r\nContent-Length: 3, 4\r\n\r\n",
 		"RFC 9112 6.3: invalid length":           ok + "Content-Length: x\r\n\r\n",
+		"RFC 9110 8.6: empty element first":      ok + "Content-Length: ,3\r\n\r\n",
+		"RFC 9110 8.6: empty element last":       ok + "Content-Length: 3,\r\n\r\n",
 		"RFC 9112 6.3: empty length":             ok + "Content-Length:\r\n\r\n",
 		"RFC 9112 6.3: length too large":         ok + "Content-Length: 9223372036854775808\r\n\r\n",
 		"RFC 9112 5.2: fold in a name":           ok + "Content-Length\r\n :3\r\n\r\n",
