@@ -125,7 +125,13 @@ func (x *exchange) fromPool(maxIdle time.Duration) (*h1.ClientConn, bool, error)
 // dialContext ends when the request is broken into; a dial under it also ends
 // with timeout.connect.
 func (x *exchange) dialContext() context.Context {
-	return withConnectTimeout(x.c.watch.context(), x.route.Timeout.Connect)
+	ctx := withConnectTimeout(x.c.watch.context(), x.route.Timeout.Connect)
+	if x.connect && x.auth.peer.parent != nil { // a tunnel of its own: a parent is told of all hops
+		if via := x.req.Header.Joined(h1.NameVia); via != "" {
+			ctx = context.WithValue(ctx, receivedViaKey{}, via)
+		}
+	}
+	return ctx
 }
 
 // exchangeHeads sends the request and reads the response's head.

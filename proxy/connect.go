@@ -95,8 +95,10 @@ func (c *clientConn) openTunnel() {
 	defer x.up.metrics.TunnelsOpen.Dec()
 	c.watch.end()
 	c.watch.beginTunnel(c.s.now(), uc, idle)
-	if c.speaksHTTP(uc) {
-		// The connection that was dialled is the first that its requests use.
+	is, broken := c.speaksHTTP(uc)
+	if is {
+		// The connection that was dialled is the first that its requests use, if it is
+		// still good.
 		c.watch.endTunnel()
 		x.auth.pool.Put(uc)
 		c.inside = inside
@@ -107,7 +109,12 @@ func (c *clientConn) openTunnel() {
 	// the answer; requests in a tunnel have answers of their own.
 	x.auth.budget.Answered(time.Now())
 	x.auth.pool.Detach(uc)
-	c.pourBoth(uc)
+	if broken {
+		uc.CloseReset()
+		c.reset = true
+	} else {
+		c.pourBoth(uc)
+	}
 	c.watch.endTunnel()
 	c.closing = true
 }

@@ -79,18 +79,48 @@ func (s *Server) dial(ctx context.Context, p *peer) (net.Conn, error) {
 	if p.tls == nil {
 		return conn, nil
 	}
-	t := tls.Client(conn, p.tls)
+	below := &endSeen{Conn: conn}
+	t := tls.Client(below, p.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		return nil, &dialError{stepTLS, err}
 	}
-	return &tlsConn{t, conn}, nil
+	return &tlsConn{t, below}, nil
 }
+
+// endSeen is a connection that knows whether its own end has been read.
+type endSeen struct {
+	net.Conn
+	ended atomic.Bool
+}
+
+func (e *endSeen) Read(p []byte) (int, error) {
+	n, err := e.Conn.Read(p)
+	if err == io.EOF {
+		e.ended.Store(true)
+	}
+	return n, err
+}
+
+// NetConn returns the connection below.
+func (e *endSeen) NetConn() net.Conn { return e.Conn }
 
 // tlsConn lets the wire look at the TCP connection below TLS.
 type tlsConn struct {
 	*tls.Conn
-	below net.Conn
+	below *endSeen
+}
+
+// Read is that of TLS, but that an end without a close_notify is none: anybody on
+// the way could have made it, and a body that ends with the connection would look
+// whole (RFC 9112 9.8). crypto/tls says io.EOF for both; after a close_notify it
+// does not read on to the connection's own end.
+func (c *tlsConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == io.EOF && c.below.ended.Load() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // Close closes the connection without a close_notify: an upstream that reads
@@ -119,7 +149,7 @@ func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn
 	if p.plain {
 		return conn, nil
 	}
-	if err := parentConnect(ctx, conn, parent, p.addr()); err != nil {
+	if err := s.parentConnect(ctx, conn, parent, p.addr()); err != nil {
 		conn.Close()
 		return nil, &dialError{stepParent, err}
 	}
@@ -189,32 +219,71 @@ func (e *errParentRefused) Error() string {
 	return fmt.Sprintf("the parent proxy answered CONNECT with %d", e.status)
 }
 
+// errParentMalformed is an answer to CONNECT that is no HTTP.
+type errParentMalformed struct{ err error }
+
+func (e *errParentMalformed) Error() string {
+	return "the parent proxy's answer to CONNECT is not HTTP"
+}
+func (e *errParentMalformed) Unwrap() error { return e.err }
+
+// Limits of a parent proxy's answer to CONNECT, as of any upstream's.
+const (
+	parentHead     = 1 << 20
+	parentInterims = 32
+)
+
+type receivedViaKey struct{}
+
 // parentConnect asks the parent proxy for a tunnel (RFC 9110 9.3.6). This is no
-// request of a user's, so net/http's reader is good enough for the answer.
-func parentConnect(ctx context.Context, conn net.Conn, parent *url.URL, addr string) error {
+// request of a user's, so net/http's reader is good enough for the answer. Via
+// says through whom the request has come, so that the next mulligan does not try
+// it more than once, and a ring of them ends.
+func (s *Server) parentConnect(ctx context.Context, conn net.Conn, parent *url.URL, addr string) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	req := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n"
 	if auth := parentAuth(parent); auth != "" {
 		req += "Proxy-Authorization: " + auth + "\r\n"
 	}
-	if _, err := io.WriteString(conn, req+"\r\n"); err != nil {
+	if received, ok := ctx.Value(receivedViaKey{}).(string); ok {
+		req += "Via: " + received + "\r\n"
+	}
+	if _, err := io.WriteString(conn, req+"Via: "+s.via[1]+"\r\n\r\n"); err != nil {
 		return err
 	}
-	// One byte at a time past the head would be the tunnel's: a small buffer that
-	// holds only what the head needs is made by reading byte by byte.
-	br := bufio.NewReaderSize(oneByte{conn}, 16)
-	resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})
+	status, err := readParentStatus(conn)
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode/100 != 2 {
-		return &errParentRefused{resp.StatusCode}
+	if status/100 != 2 {
+		return &errParentRefused{status}
 	}
 	if !stop() {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// readParentStatus reads the parent's answer past its 1xx, and not a byte of the
+// tunnel behind it.
+func readParentStatus(conn net.Conn) (int, error) {
+	// A small buffer that holds only what the head needs is made by reading byte by
+	// byte: one past it would be the tunnel's.
+	limited := &io.LimitedReader{R: oneByte{conn}, N: parentHead}
+	br := bufio.NewReaderSize(limited, 16)
+	for range parentInterims {
+		resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})
+		switch {
+		case err != nil && (!brokeOff(err) || limited.N == 0):
+			return 0, &errParentMalformed{err}
+		case err != nil:
+			return 0, err
+		case resp.StatusCode >= 200:
+			return resp.StatusCode, nil
+		}
+	}
+	return 0, &errParentMalformed{errors.New("too many 1xx responses")}
 }
 
 func parentAuth(u *url.URL) string {
@@ -239,9 +308,8 @@ func (o oneByte) Read(p []byte) (int, error) {
 // brokeOff reports whether a handshake failed because the connection did (and
 // so may be tried again), and not because of what the peer said.
 func brokeOff(err error) bool {
-	var op *net.OpError
-	if errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") {
-		return false // a TLS alert, which crypto/tls wraps so
+	if isTLSError(err) {
+		return false
 	}
 	var errno syscall.Errno
 	var ne net.Error

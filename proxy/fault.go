@@ -65,9 +65,17 @@ func dialFault(e *dialError) fault {
 	if e.step == stepTLS {
 		return tlsFault(e.err)
 	}
+	var malformed *errParentMalformed
+	if errors.As(e.err, &malformed) {
+		return fault{class: policy.ProtocolError, kind: "http_protocol_error", status: 502, detail: malformed.Error()}
+	}
 	var refused *errParentRefused
 	if errors.As(e.err, &refused) {
-		return fault{class: policy.ConnectFailure, kind: "destination_unavailable", status: 502, detail: refused.Error()}
+		f := fault{class: policy.ConnectFailure, kind: "destination_unavailable", status: 502, detail: refused.Error()}
+		if refused.status/100 == 4 {
+			f.class = policy.Denied // by the parent's policy, or for want of credentials: the same next time
+		}
+		return f
 	}
 	switch {
 	case isTimeout(e.err):
@@ -118,12 +126,22 @@ func tlsFault(err error) fault {
 	return fault{class: policy.TLSFailure, kind: "tls_protocol_error", status: 502, detail: "TLS handshake: " + err.Error()}
 }
 
+// isTLSError reports whether TLS ended a connection, by the peer's alert or by ours.
+func isTLSError(err error) bool {
+	var op *net.OpError
+	var header tls.RecordHeaderError
+	return errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") || errors.As(err, &header)
+}
+
 func wireFault(e *h1.Error) fault {
 	switch e.Kind {
 	case h1.Malformed, h1.HeadTooLarge:
 		return fault{class: policy.ProtocolError, kind: "http_protocol_error", status: 502, detail: "malformed response: " + e.Reason}
 	case h1.Broken:
 		return fault{class: policy.Truncated, kind: "http_response_incomplete", status: 502, detail: "the response broke off"}
+	}
+	if isTLSError(e.Err) { // in TLS 1.3 a client's certificate is refused after the handshake
+		return tlsFault(e.Err)
 	}
 	return fault{class: policy.ConnectionReset, kind: "connection_terminated", status: 502, detail: "the connection ended before a response header"}
 }

@@ -13,12 +13,13 @@ func (x *exchange) rewrite(k h1.KnownName, v []byte) []byte {
 	if k == h1.NameSetCookie {
 		return withoutSecure(v)
 	}
-	https, authority, path, err := parseAbsolute(v)
-	if err != nil || !https {
-		return v
+	absolute := v
+	if bytes.HasPrefix(v, []byte("//")) { // the scheme by which the endpoint was called (RFC 3986 4.2)
+		absolute = append([]byte("https:"), v...)
 	}
-	host, port, err := splitAuthority(authority, 443)
-	if err != nil || port != x.auth.key.port || !bytes.EqualFold(host, []byte(x.auth.key.host)) {
+	https, authority, path, err := parseAbsolute(absolute)
+	client := x.clientAuthority()
+	if err != nil || !https || len(client) == 0 || !x.ownAuthority(authority) {
 		return v
 	}
 	base := ""
@@ -29,9 +30,24 @@ func (x *exchange) rewrite(k h1.KnownName, v []byte) []byte {
 	if !ok || (base != "" && len(rest) > 0 && rest[0] != '/' && rest[0] != '?' && rest[0] != '#') {
 		return v // outside what the client can reach through this upstream
 	}
-	out := append([]byte("http://"), x.clientAuthority()...)
+	out := append([]byte("http://"), client...)
 	out = append(out, x.mounted...)
 	return append(out, rest...)
+}
+
+// ownAuthority reports whether an https authority is the endpoint's own: its
+// address, or the Host by which it was called.
+func (x *exchange) ownAuthority(authority []byte) bool {
+	host, port, err := splitAuthority(authority, 443)
+	if err != nil {
+		return false
+	}
+	name := foldHost(string(host))
+	if port == x.auth.key.port && name == foldHost(x.auth.key.host) {
+		return true
+	}
+	sent, sentPort, err := splitAuthority(x.host(x.req.Header.GetKnown(h1.NameHost)), 443)
+	return err == nil && port == sentPort && name == foldHost(string(sent))
 }
 
 // clientAuthority is the host by which the client called.
@@ -47,7 +63,7 @@ func withoutSecure(v []byte) []byte {
 	parts := bytes.Split(v, []byte(";"))
 	kept := parts[:1]
 	for _, p := range parts[1:] {
-		if !bytes.EqualFold(bytes.TrimSpace(p), []byte("secure")) {
+		if name, _, _ := bytes.Cut(p, []byte("=")); !bytes.EqualFold(bytes.TrimSpace(name), []byte("secure")) {
 			kept = append(kept, p)
 		}
 	}

@@ -302,10 +302,17 @@ func (s *Server) cutOff() (n int) {
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
 		c.watch.fire(causeCut, func() bool { return true })
-		c.sc.Close()
+		if phase, _ := c.sc.State(); phase == h1.InRequest || c.watch.tunnel.Load() {
+			c.sc.CloseReset() // what is cut off is not to look whole
+		} else {
+			c.sc.Close()
+		}
 	}
 	return len(s.conns)
 }
+
+// CutOff ends what is in flight, at once, before the process ends.
+func (s *Server) CutOff() { s.cutOff() }
 
 // Connections returns how many connections from clients are open, idle ones and
 // tunnels included.

@@ -77,7 +77,7 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 	for e := st.recent.Front(); e != nil; {
 		a, next := e.Value.(*authority), e.Next()
 		switch {
-		case a.key.https && tlsChanged:
+		case a.key.https && tlsChanged, parent != nil && old != nil && old.PreserveHost != u.PreserveHost:
 			st.renew(e)
 		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
 			a.pool.Configure(st.poolConfig(u))
@@ -153,7 +153,7 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 }
 
 func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority {
-	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel, parent: st.parent}
+	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel && !st.keepsHost(k), parent: st.parent}
 	if k.https {
 		p.tls = st.tls.config(k.host)
 	}
@@ -161,6 +161,10 @@ func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority 
 	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, st.poolConfig(st.policy))
 	return a
 }
+
+// keepsHost reports whether requests to the authority carry the client's Host: a
+// parent proxy would send on that of the target instead, if it saw them.
+func (st *state) keepsHost(k authorityKey) bool { return k.endpoint && st.policy.PreserveHost }
 
 // touch marks an authority as used again, by a connection that remembers it.
 func (a *authority) touch() {

@@ -59,6 +59,9 @@ func (p *peerTLS) same(q *peerTLS) bool {
 func (p *peerTLS) config(host string) *tls.Config {
 	c := p.base.Clone()
 	c.ServerName = host
+	if ip, ok := legacyIPv4(host); ok {
+		c.ServerName = ip.String() // no name, and sent as none
+	}
 	if p.from.ServerName != "" {
 		c.ServerName = p.from.ServerName
 	}

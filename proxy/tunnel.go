@@ -32,35 +32,39 @@ func couldBeHTTP(b []byte) (is, maybe bool) {
 
 // speaksHTTP looks at a tunnel's first bytes, without consuming them. A server
 // that speaks first, or a client's first byte that differs, makes it opaque.
-func (c *clientConn) speaksHTTP(uc *h1.ClientConn) bool {
+//
+// broken says that either side was reset meanwhile: that is told to nobody who
+// reads again.
+func (c *clientConn) speaksHTTP(uc *h1.ClientConn) (is, broken bool) {
 	looked := make(chan struct{})
+	var serverErr error
 	go func() {
 		defer close(looked)
 		defer c.s.survive(c)
-		if _, err := uc.Peek(1); h1.KindOf(err) != h1.Interrupted {
+		if _, serverErr = uc.Peek(1); h1.KindOf(serverErr) != h1.Interrupted {
 			c.sc.InterruptRead()
 		}
 	}()
-	is := c.clientSpeaksHTTP()
+	is, clientErr := c.clientSpeaksHTTP()
 	uc.InterruptRead()
 	<-looked
 	if c.watch.seen() == 0 {
 		uc.ClearInterrupt()
 		c.sc.ClearInterrupt()
 	}
-	return is && len(uc.Buffered()) == 0
+	return is && len(uc.Buffered()) == 0, h1.KindOf(serverErr) == h1.Broken || h1.KindOf(clientErr) == h1.Broken
 }
 
-func (c *clientConn) clientSpeaksHTTP() bool {
+func (c *clientConn) clientSpeaksHTTP() (bool, error) {
 	for n := 1; ; n++ {
 		b, err := c.sc.Peek(n)
 		if err != nil {
-			return false
+			return false, err
 		}
 		n = len(b)
 		is, maybe := couldBeHTTP(b)
 		if is || !maybe {
-			return is
+			return is, nil
 		}
 	}
 }

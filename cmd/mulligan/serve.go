@@ -90,6 +90,7 @@ func (a *app) end(first os.Signal, again <-chan os.Signal, watched <-chan struct
 	select {
 	case s := <-again:
 		a.log.Warn("a second signal: ending at once", slog.String("signal", s.String()))
+		a.proxy.CutOff()
 		a.log.close(atOnce)
 		return errEnded
 	case err := <-stopped:

@@ -40,6 +40,22 @@ func (h Header) GetKnown(k KnownName) []byte {
 	return nil
 }
 
+// Joined returns the values of all fields of a known name as one list (RFC 9110
+// section 5.3).
+func (h Header) Joined(k KnownName) string {
+	var all []byte
+	for i := range h {
+		if h[i].Known() != k {
+			continue
+		}
+		if len(all) > 0 {
+			all = append(all, ", "...)
+		}
+		all = append(all, h[i].Value...)
+	}
+	return string(all)
+}
+
 // Has reports whether there is a field called name.
 func (h Header) Has(name string) bool { return h.Count(name) > 0 }
 

@@ -267,3 +267,17 @@ func TestTunnelOneWayIsNotIdle(t *testing.T) {
 	c := start(t, `defaults: {timeout: {tunnel_idle: 3s}}`).connect(u.addr)
 	expectBytes(t, "ten bytes over 5 s", c.r, strings.Repeat(".", 10))
 }
+
+// What a client sent ahead for the tunnel is no request of the proxy's where there
+// is no tunnel.
+func TestEarlyBytesOfARefusedConnect(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	c := dial(t, start(t, `defaults: {retry: {max_attempts: 1}}`).proxy)
+	c.send(lines("CONNECT "+closedAddr(t)+" HTTP/1.1", "Host: x") + head("GET", u.url("/")))
+	r := c.next("CONNECT")
+	want(t, "status", r.Status, 502)
+	want(t, "Connection", r.get("Connection"), "close")
+	c.expectEnd()
+	want(t, "requests seen", u.count(), 0)
+}

@@ -1,7 +1,9 @@
 package blackbox
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -198,5 +200,41 @@ func TestLifeInTheLog(t *testing.T) {
 	}
 	if n := strings.Count(p.log.String(), "\n"); n > 20 {
 		t.Errorf("%d lines for an idle life: %s", n, fmt.Sprint(p.log.String()))
+	}
+}
+
+// What is cut off is not to look whole: a body that ends with the connection
+// ended with a FIN where shutdown_grace was over, or a second signal came.
+func TestCutOffIsAReset(t *testing.T) {
+	t.Parallel()
+	for name, signals := range map[string]int{"grace": 1, "second signal": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := answers(t, func(p *peer, _ *request) bool {
+				p.write("HTTP/1.1 200 OK\r\n\r\nthe first part")
+				p.ended()
+				return false
+			})
+			grace := "shutdown_grace: 300ms"
+			if signals == 2 {
+				grace = "shutdown_grace: 1m"
+			}
+			p := start(t, grace)
+			c := dial(t, p.proxy)
+			c.send(lines("GET "+u.url("/")+" HTTP/1.0", "Host: x"))
+			want(t, "status", c.head().Status, 200)
+			if _, err := c.r.Peek(len("the first part")); err != nil {
+				t.Fatal(err)
+			}
+			p.signal(syscall.SIGTERM)
+			if signals == 2 {
+				eventually(t, "/readyz to say 503", func() bool { return probe(p.admin, "", "/readyz") == 503 })
+				p.signal(syscall.SIGTERM)
+			}
+			_ = c.SetReadDeadline(time.Now().Add(patience))
+			if rest, err := io.ReadAll(c.r); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("%q and %v, want a reset", rest, err)
+			}
+		})
 	}
 }

@@ -56,3 +56,84 @@ func TestParentProxyOpensNoWayAround(t *testing.T) {
 		want(t, "status for "+host, r.Status, 403)
 	}
 }
+
+// A CONNECT to the parent says through whom it has come: two proxies that were
+// each other's parent dialled each other until they were out of descriptors, and
+// each in a chain tried anew what the one before it tried.
+func TestParentProxyHearsOfTheHops(t *testing.T) {
+	t.Parallel()
+	parent := answers(t, raw("HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n"))
+	p := start(t, "parent_proxy: http://"+parent.addr+"\ndefaults: {retry: {max_attempts: 1}}")
+	c := dial(t, p.proxy)
+	c.send(lines("CONNECT far.invalid:443 HTTP/1.1", "Host: far.invalid:443", "Via: 1.1 first", "Via: 1.0 second"))
+	want(t, "status", c.next("CONNECT").Status, 502)
+	via := strings.Join(parent.request(1).all("Via"), ", ")
+	if !strings.HasPrefix(via, "1.1 first, 1.0 second, 1.1 mulligan-") {
+		t.Errorf("Via at the parent: %q", via)
+	}
+
+	inner := start(t, `defaults: {retry: {`+quick+`}}`)
+	outer := start(t, "parent_proxy: http://"+inner.proxy+"\ndefaults: {retry: {"+quick+"}}")
+	c = dial(t, outer.proxy)
+	c.send(lines("CONNECT "+closedAddr(t)+" HTTP/1.1", "Host: x"))
+	want(t, "status", c.next("CONNECT").Status, 502)
+	p4, _ := outer.metric("mulligan_attempts_total", "result=connect_failure")
+	want(t, "attempts at the outer", p4, 4.0)
+	inner.wantMetric(4, "mulligan_attempts_total", "result=connect_failure")
+}
+
+func TestParentProxiesOfEachOther(t *testing.T) {
+	t.Parallel()
+	a, b := prepare(t, ""), prepare(t, "")
+	for _, pair := range [][2]*mulligan{{a, b}, {b, a}} {
+		writeFile(t, pair[0].file, pair[0].fill("parent_proxy: http://"+pair[1].proxy+"\ndefaults: {retry: {max_attempts: 1}}"))
+		pair[0].run()
+		pair[0].awaitReady("")
+	}
+	c := dial(t, a.proxy)
+	c.send(lines("CONNECT far.invalid:443 HTTP/1.1", "Host: far.invalid:443"))
+	want(t, "status", c.next("CONNECT").Status, 502)
+	contains(t, "what the first says at the second round", a.log.String(), "proxy_loop_detected")
+}
+
+// The parent's answer to CONNECT is HTTP like any other's: a 1xx is not the
+// answer, what is no HTTP is a protocol_error, and a 4xx will not heal.
+func TestParentProxyAnswers(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		answer, status string
+		attempts       int
+		class          string
+	}{
+		"interim":   {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "200", 0, ""},
+		"garbage":   {"\x00\x01garbage\r\n\r\n", "502", 1, "protocol_error"},
+		"forbidden": {"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "502", 1, "denied"},
+		"auth":      {"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n", "502", 1, "denied"},
+		"busy":      {"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "502", 4, "connect_failure"},
+		"long":      {"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", 2<<20), "502", 1, "protocol_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent := answers(t, raw(row.answer))
+			p := start(t, "parent_proxy: http://"+parent.addr+"\ndefaults: {retry: {"+quick+"}}")
+			c := dial(t, p.proxy)
+			c.send(lines("CONNECT far.invalid:443 HTTP/1.1", "Host: far.invalid:443"))
+			want(t, "status", fmt.Sprint(c.next("CONNECT").Status), row.status)
+			if row.attempts > 0 {
+				p.wantMetric(float64(row.attempts), "mulligan_attempts_total", "result="+row.class)
+				want(t, "CONNECTs at the parent", parent.count(), row.attempts)
+			}
+		})
+	}
+}
+
+// preserve_host holds behind a parent too, which takes the Host of what it can
+// read from the target (RFC 9112 3.2.2).
+func TestParentProxyAndPreservedHost(t *testing.T) {
+	t.Parallel()
+	u := answers(t, text(200, ""))
+	inner := start(t, "")
+	outer := start(t, fmt.Sprintf("parent_proxy: http://%s\nupstreams: {kept: {hosts: [kept.internal], endpoints: [\"http://%s\"], preserve_host: true}}", inner.proxy, u.addr))
+	outer.get("http://kept.internal/").expect(t, 200, "")
+	want(t, "Host", u.request(1).get("Host"), "kept.internal")
+}

@@ -1,7 +1,9 @@
 package blackbox
 
 import (
+	"errors"
 	"io"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -170,5 +172,25 @@ func TestFirstRequestInATunnelAvoidsAnIdleConnection(t *testing.T) {
 	c.next("POST").expect(t, 200, "")
 	if n := u.request(1).Conn; n == 1 {
 		t.Errorf("the POST went onto the connection that was idle for 1.4 s")
+	}
+}
+
+// A reset is passed on as one, also while a tunnel's first bytes are looked at:
+// the look took the error, and what was read next was an end.
+func TestResetWhileATunnelIsLookedAt(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string]string{"nothing": "", "part of a method": "GE"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := make(chan bool)
+			u := serve(t, func(p *peer) { <-release; abort(p.Conn) })
+			c := start(t, "").connect(u.addr)
+			c.send(sent)
+			close(release)
+			_ = c.SetReadDeadline(time.Now().Add(patience))
+			if _, err := c.r.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("%v, want a reset", err)
+			}
+		})
 	}
 }

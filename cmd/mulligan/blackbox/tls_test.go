@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -183,5 +184,70 @@ func TestTLSTruncated(t *testing.T) {
 	r := p.do("POST", "http://s.internal/", "x")
 	if r.Status == 200 && r.Whole {
 		t.Errorf("a TLS stream cut without close_notify looks whole: %q", r.Body)
+	}
+}
+
+// Only a close_notify ends a body that ends with the connection (RFC 9112 9.8): a
+// FIN without one, which anybody on the way can send, made it look whole.
+func TestTLSEndsWithoutCloseNotify(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, notify := range []bool{false, true} {
+			config := rightConfig(ca)
+			config.MaxVersion = version
+			u := ca.upstreamWith(t, config, func(p *peer, _ *request) bool {
+				p.write("HTTP/1.1 200 OK\r\n\r\nuntil the end")
+				c := p.Conn.(*tls.Conn)
+				if notify {
+					_ = c.CloseWrite()
+				}
+				_ = c.NetConn().(*net.TCPConn).CloseWrite()
+				p.ended()
+				return false
+			})
+			p := start(t, ca.config("s.internal", u.addr, ""))
+			r := p.do("POST", "http://s.internal/", "x")
+			want(t, "status", r.Status, 200)
+			want(t, fmt.Sprintf("whole (TLS %x, close_notify: %v)", version, notify), r.Whole, notify)
+		}
+	}
+}
+
+// In TLS 1.3 a client's certificate is refused after the handshake: an alert all
+// the same, which will not heal. It was a connection_reset, and retried.
+func TestTLSAlertAfterTheHandshake(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	config := rightConfig(ca)
+	config.ClientAuth, config.MinVersion = tls.RequireAnyClientCert, tls.VersionTLS13
+	u := ca.upstreamWith(t, config, text(200, ""))
+	p := start(t, ca.config("s.internal", u.addr, ""))
+	p.get("http://s.internal/").expectProblem(t, 502, "attempts=1; stop=permanent; error=tls_alert_received")
+	p.wantMetric(1, "mulligan_attempts_total", "result=tls_failure")
+}
+
+// tls.rewrite knows its endpoint in every spelling of a URL reference.
+func TestTLSRewriteSpellings(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	location := make(chan string, 1)
+	u := ca.upstream(t, func(p *peer, r *request) bool {
+		return text(302, "", "Location: "+<-location, "Set-Cookie: a=b; Secure=1")(p, r)
+	})
+	_, port, _ := net.SplitHostPort(u.addr)
+	for _, row := range []struct{ keep, sent, want string }{
+		{"false", "//" + u.addr + "/n", "http://r.internal/n"},
+		{"false", "https://127.0.0.1.:" + port + "/n", "http://r.internal/n"},
+		{"true", "https://r.internal/n", "http://r.internal/n"},
+		{"true", "https://other.internal/n", "https://other.internal/n"},
+		{"false", "/n", "/n"},
+	} {
+		config := ca.config("r.internal", u.addr, "    preserve_host: "+row.keep+"\n")
+		p := start(t, strings.Replace(config, "ca_file:", "rewrite: true, ca_file:", 1))
+		location <- row.sent
+		r := p.get("http://r.internal/")
+		want(t, row.sent, r.get("Location"), row.want)
+		want(t, "cookie", r.get("Set-Cookie"), "a=b")
 	}
 }
