@@ -60,13 +60,17 @@ func innerAddr(a netip.Addr) netip.Addr {
 	return a
 }
 
-// guard judges the addresses that are dialled (section "Where it will not go"
-// of the README). It is immutable but for the list of own listeners.
+// guard judges the addresses that are dialled; the end of the README's section
+// Configuration says by which rules. It is immutable but for the list of own
+// listeners.
 type guard struct {
 	allow, deny  []netip.Prefix
 	denyLoopback bool // the proxy listens beyond loopback, so its clients' localhost is not ours
 	own          *ownListeners
 }
+
+// ownListener is the rule that no configuration lifts.
+const ownListener = "it is mulligan's own listener"
 
 // judge returns a *deniedError where the address may not be dialled. exempt is
 // set for configured endpoints: the operator named them, so only our own
@@ -74,7 +78,7 @@ type guard struct {
 func (g *guard) judge(addr netip.AddrPort, exempt bool) error {
 	ip := innerAddr(addr.Addr())
 	if g.own.has(netip.AddrPortFrom(ip, addr.Port())) {
-		return &deniedError{addr, "it is mulligan's own listener"}
+		return &deniedError{addr, ownListener}
 	}
 	if exempt {
 		return nil

@@ -12,11 +12,10 @@ import (
 	"mulligan/proxy/h1"
 )
 
-// ownListener is the guard's word for a listener of this process.
-const ownListener = "it is mulligan's own listener"
-
-// What can be said of a request before it is sent, by the code that the doors
-// use: `mulligan explain` asks here, so that what it says is what happens.
+// What can be said of a request before it is sent, for `mulligan explain`.
+// Targets and fields are read, and addresses judged, by the code that the doors
+// use. What names and configured listeners will turn out to be at run time is
+// only foreseen (Forbids, Listeners): no resolver is asked, no port is bound.
 
 // Target is where a URL in absolute-form leads.
 type Target struct {

@@ -28,7 +28,7 @@ var (
 )
 
 // parseAbsolute splits an absolute-form target (RFC 9112 3.2.2). Path and query
-// stay as they came; an absent path is "/".
+// stay as they came; an absent path is returned empty, and slashed fills it in.
 func parseAbsolute(raw []byte) (https bool, authority, path []byte, err error) {
 	scheme, rest, ok := bytes.Cut(raw, []byte("://"))
 	if !ok {

@@ -53,19 +53,11 @@ func NewClientConn(nc net.Conn) *ClientConn {
 // Start begins a new message: a request may be written and its response read.
 // What belonged to the message before is gone.
 func (c *ClientConn) Start() {
-	c.endMessage()
 	c.spoiled = !c.Reusable()
 	c.clear()
 	if c.pooled {
 		c.look = c.check
 	}
-}
-
-// endMessage makes InterruptAt miss.
-func (c *ClientConn) endMessage() {
-	c.interrupts.Lock()
-	c.seq++
-	c.interrupts.Unlock()
 }
 
 // clear forgets the message and gives its buffers back.
@@ -203,26 +195,6 @@ func (c *ClientConn) Check() bool {
 // IdleSince returns since when nothing has been sent on the connection, on the
 // clock of Now: since its last message was over, or since it was made.
 func (c *ClientConn) IdleSince() int64 { return c.idleSince.Load() }
-
-// Seq returns the number of the present message, for InterruptAt.
-func (c *ClientConn) Seq() uint64 {
-	c.interrupts.Lock()
-	defer c.interrupts.Unlock()
-	return c.seq
-}
-
-// InterruptAt is Interrupt if message seq is still the present one, and reports
-// whether it was. Unlike Interrupt it can never hit the message of somebody who
-// got the connection from the pool meanwhile.
-func (c *ClientConn) InterruptAt(seq uint64) bool {
-	c.interrupts.Lock()
-	defer c.interrupts.Unlock()
-	if c.seq != seq {
-		return false
-	}
-	c.interruptLocked(stoppedRead | stoppedWrite)
-	return true
-}
 
 // readKeepAlive notes what the response's Keep-Alive fields promise: the least,
 // where there are several. A response without one changes nothing.

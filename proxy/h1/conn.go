@@ -24,7 +24,6 @@ type conn struct {
 
 	interrupts sync.Mutex // guards the deadlines, not the reads and writes
 	stopped    atomic.Uint32
-	seq        uint64 // see InterruptAt
 }
 
 // What Interrupt stopped, as bits of conn.stopped.
@@ -80,10 +79,6 @@ func (c *conn) InterruptWrite() { c.interrupt(stoppedWrite) }
 func (c *conn) interrupt(what uint32) {
 	c.interrupts.Lock()
 	defer c.interrupts.Unlock()
-	c.interruptLocked(what)
-}
-
-func (c *conn) interruptLocked(what uint32) {
 	c.stopped.Or(what)
 	if what&stoppedRead != 0 {
 		c.nc.SetReadDeadline(past)

@@ -83,7 +83,6 @@ func (req *Request) frame(f *framing) error {
 		req.Framing, req.ContentLength = Chunked, -1
 	case f.lengths > 0:
 		req.Framing, req.ContentLength = Length, f.size
-		req.ContentLengthRepeated = f.lengths > 1
 	}
 	return nil
 }
@@ -107,7 +106,6 @@ func (resp *Response) frame(f *framing, method string) error {
 	resp.ContentLength = -1
 	if f.lengths > 0 {
 		resp.ContentLength = f.size
-		resp.ContentLengthRepeated = f.lengths > 1
 	}
 	switch {
 	case f.encodings > 0:
@@ -130,7 +128,6 @@ func (resp *Response) frameNothing(f *framing) {
 		resp.unsure = true
 	case f.lengths > 0:
 		resp.ContentLength = f.size
-		resp.ContentLengthRepeated = f.lengths > 1
 	}
 }
 

@@ -76,17 +76,10 @@ func TestInterruptWrite(t *testing.T) {
 	}
 }
 
-// InterruptAt hits only the message it is meant for.
-func TestInterruptAt(t *testing.T) {
+func TestInterruptedBeforeUse(t *testing.T) {
 	c := clientOf("")
-	seq := c.Seq()
 	c.Start()
-	if c.InterruptAt(seq) || c.Interrupted() {
-		t.Error("hit another message")
-	}
-	if !c.InterruptAt(c.Seq()) || !c.Interrupted() {
-		t.Error("missed")
-	}
+	c.Interrupt()
 	_, err := c.ReadResponse("GET")
 	wantKind(t, err, Interrupted)
 	if c.Check() {

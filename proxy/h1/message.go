@@ -21,12 +21,11 @@ type Request struct {
 	Header  Header
 	Framing Framing // NoBody where there is neither a length nor chunks
 
-	ContentLength         int64  // -1: chunked; 0 where there is no body
-	ContentLengthRepeated bool   // the same length in several lines: forward one
-	KeepAlive             bool   // the client lets the connection persist
-	ExpectContinue        bool   // it waits for a 100 before it sends the body
-	Upgrade               bool   // it asks for another protocol
-	Trailer               Header // known at the end of the body
+	ContentLength  int64  // -1: chunked; 0 where there is no body
+	KeepAlive      bool   // the client lets the connection persist
+	ExpectContinue bool   // it waits for a 100 before it sends the body
+	Upgrade        bool   // it asks for another protocol
+	Trailer        Header // known at the end of the body
 }
 
 // Response is the head of a response. It belongs to its ClientConn: Reason and
@@ -39,10 +38,9 @@ type Response struct {
 	Header  Header
 	Framing Framing
 
-	ContentLength         int64 // -1: not said, or not to be told on; what a bodiless answer to HEAD says too
-	ContentLengthRepeated bool
-	KeepAlive             bool
-	Trailer               Header
+	ContentLength int64 // -1: not said, or not to be told on; what a bodiless answer to HEAD says too
+	KeepAlive     bool
+	Trailer       Header
 
 	unsure bool // it has no body, but what it says of one makes no sense
 }

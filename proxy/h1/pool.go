@@ -161,8 +161,8 @@ func (p *Pool) serve() {
 }
 
 // Put gives back a connection after a message. It is kept if it is Reusable.
+// Nobody may interrupt it any more: that would hit who gets it next.
 func (p *Pool) Put(c *ClientConn) {
-	c.endMessage() // first: whoever still wants to interrupt it must miss
 	if !c.Reusable() {
 		p.Discard(c)
 		return
@@ -185,7 +185,6 @@ func (p *Pool) Put(c *ClientConn) {
 // Discard closes a connection and frees its slot. Nobody may still be reading
 // from it.
 func (p *Pool) Discard(c *ClientConn) {
-	c.endMessage()
 	c.Close()
 	c.Release()
 	p.free()

@@ -198,11 +198,7 @@ func TestPoolKeepsOnlyReusable(t *testing.T) {
 		}
 		c, _ = get(t, p, anyIdle)
 		use(t, c, u.last(), "")
-		seq := c.Seq()
 		p.Put(c)
-		if c.InterruptAt(seq) {
-			t.Error("interrupted in the pool")
-		}
 		if again, reused := get(t, p, anyIdle); again != c || !reused {
 			t.Error("not used")
 		}

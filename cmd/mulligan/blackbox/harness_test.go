@@ -167,8 +167,8 @@ func (p *mulligan) end() {
 	if !p.exited(2 * time.Second) {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	if !p.exited(5 * time.Second) {
-		p.t.Errorf("mulligan did not end within 5 s of a second SIGTERM")
+	if !p.exited(patience) {
+		p.t.Errorf("mulligan did not end within %v of a second SIGTERM", patience)
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}

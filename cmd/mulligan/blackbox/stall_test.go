@@ -15,7 +15,7 @@ func TestHangWithinTheHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := answers(t, func(p *peer, r *request) bool { p.write(beginning); return hang(p, r) }, text(200, "second"))
-			p := start(t, `defaults: {timeout: {attempt: 800ms}, retry: {`+quick+`}}`)
+			p := start(t, `defaults: {timeout: {attempt: 2s}, retry: {`+quick+`}}`)
 			r := p.get(u.url("/"))
 			r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 			want(t, "body", r.Body, "second")
@@ -36,7 +36,7 @@ func TestDrippingHeader(t *testing.T) {
 		}
 		return false
 	}, text(200, "second"))
-	p := start(t, `defaults: {timeout: {attempt: 300ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 1s}, retry: {`+quick+`}}`)
 	r := p.get(u.url("/"))
 	if r.Status != 200 && r.Status != 502 {
 		t.Errorf("status %d", r.Status)

@@ -16,7 +16,7 @@ func slowly(d time.Duration, then answer) answer {
 func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	u := answers(t, hang, text(200, "second"))
-	p := start(t, `defaults: {timeout: {attempt: 800ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 2s}, retry: {`+quick+`}}`)
 	r := p.get(u.url("/"))
 	r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 	want(t, "body", r.Body, "second")
@@ -57,7 +57,7 @@ func TestAttemptTimeoutOfAHeldResponse(t *testing.T) {
 		p.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 		return hang(p, r)
 	}, text(200, "whole"))
-	p := start(t, `defaults: {timeout: {attempt: 800ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 2s}, retry: {`+quick+`}}`)
 	r := p.get(u.url("/"))
 	r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 	want(t, "body", r.Body, "whole")
