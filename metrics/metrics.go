@@ -69,7 +69,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		requestSeconds: histograms("request_duration_seconds",
 			"From a request's head to the end of its response, waits included.", exchangeBuckets),
 		attemptSeconds: histograms("attempt_duration_seconds",
-			"One attempt, from its start to its response's head, or to its failure.", exchangeBuckets),
+			"One attempt, from its start to its response's head, to the end of a response that is held until whole, or to its failure.", exchangeBuckets),
 		backoffSeconds: histograms("backoff_seconds", "Waits before retries.", backoffBuckets),
 
 		upstreams: make(map[string]*Upstream),

@@ -16,7 +16,7 @@ type Upstream struct {
 	TunnelsOpen Gauge // established tunnels
 
 	RequestSeconds Seconds // from a request's head to the end of its response
-	AttemptSeconds Seconds // from an attempt's start to its response's head, or failure
+	AttemptSeconds Seconds // from an attempt's start to its response's head (of a held response: its end), or failure
 	BackoffSeconds Seconds // waits before retries
 
 	m             *Metrics

@@ -1,7 +1,9 @@
 package policy
 
-// Class says how an attempt ended where it did not end with a whole response:
-// the failure classes of the README's table. The zero value is ClassNone.
+// Class says how an attempt ended where it did not end with a whole response.
+// The README's table of failure classes has those that an attempt can end with
+// today; RefusedStream and ErrorEvent are names that configuration knows already.
+// The zero value is ClassNone.
 type Class uint8
 
 // The failure classes. Where an attempt fails, the class is set by the code
@@ -39,7 +41,7 @@ func ParseClass(name string) (Class, bool) {
 	return Class(i), ok
 }
 
-// Classes returns every failure class, in the order of the table.
+// Classes returns every failure class, in the order above.
 func Classes() []Class {
 	all := make([]Class, 0, numClasses-1)
 	for c := ClassNone + 1; c < numClasses; c++ {

@@ -111,7 +111,7 @@ func (q *question) replayable(p *place) bool {
 		return true
 	}
 	n, ok := q.contentLength()
-	return !ok || n <= p.route.Buffer.Request
+	return !ok || n <= min(p.route.Buffer.Request, q.settings.BufferTotal)
 }
 
 // leastAttempt is how long an attempt takes at least that ends with the outcome.

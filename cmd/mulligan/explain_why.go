@@ -53,7 +53,7 @@ var outcomes = map[policy.Class]string{
 	policy.ConnectFailure:  "no connection: refused, unreachable, timed out, DNS failed for now",
 	policy.RefusedStream:   "the peer says it did not process the request",
 	policy.ConnectionReset: "reset or closed before a response header",
-	policy.Timeout:         "no response header within timeout.attempt",
+	policy.Timeout:         "no response header, or not the rest of a held response, within timeout.attempt",
 	policy.Truncated:       "the response broke off, and none of it has gone to the client",
 	policy.ErrorEvent:      "an event stream that begins with an error, or has no event",
 	policy.TLSFailure:      "bad certificate, wrong name, alert, no common version",
@@ -85,6 +85,9 @@ func (q *question) whyStop(p *place, c course) string {
 		}
 		return fmt.Sprintf("max_attempts is %d", r.MaxAttempts)
 	case policy.BodyNotReplayable:
+		if total := q.settings.BufferTotal; total < p.route.Buffer.Request {
+			return fmt.Sprintf("the body is longer than buffer_total (%s)", size(total))
+		}
 		return fmt.Sprintf("the body is longer than buffer.request (%s)", size(p.route.Buffer.Request))
 	case policy.RetryAfter:
 		return fmt.Sprintf("the hint, %s, is longer than retry_after (%s) or than the window leaves", length(c.end.Hint), length(r.RetryAfter))

@@ -102,7 +102,10 @@ func TestDrainingStopsRetries(t *testing.T) {
 func TestDrainingEndsWaits(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(503, "so far"))
-	p := start(t, `defaults: {retry: {backoff: {strategy: constant, initial_delay: 100s, max_delay: 100s, jitter: none}}}`)
+	p := start(t, `
+log: {format: json}
+defaults: {retry: {backoff: {strategy: constant, initial_delay: 100s, max_delay: 100s, jitter: none}}}
+`)
 	c := dial(t, p.proxy)
 	c.send(head("GET", u.url("/")))
 	p.wantMetric(1, "mulligan_retries_waiting")
@@ -112,6 +115,25 @@ func TestDrainingEndsWaits(t *testing.T) {
 	want(t, "body", r.Body, "so far")
 	p.expectExit(0)
 	want(t, "attempts", u.count(), 1)
+	waits := p.waits(t)
+	if len(waits) != 1 || waits[0] <= 0 || waits[0] > 3*patience {
+		t.Errorf("the log has the waits %v, of 100 s that were cut short", waits)
+	}
+}
+
+// waits are the waits after the first attempts of the requests in the log.
+func (p *mulligan) waits(t *testing.T) (list []time.Duration) {
+	t.Helper()
+	for _, entry := range p.entries(t) {
+		attempts, _ := entry["attempts"].(map[string]any)
+		first, _ := attempts["1"].(map[string]any)
+		wait, found := first["wait"].(float64)
+		if !found {
+			t.Errorf("no attempts.1.wait in %v", entry)
+		}
+		list = append(list, time.Duration(wait))
+	}
+	return list
 }
 
 // shutdown_delay: keep serving, but not ready, for so long.
@@ -150,6 +172,25 @@ func TestShutdownGrace(t *testing.T) {
 		t.Errorf("ended after %v, before shutdown_grace", spent)
 	}
 	tunnel.expectEnd()
+}
+
+// The shutdown_grace that holds is that of the last reload.
+func TestShutdownGraceOfTheLastReload(t *testing.T) {
+	t.Parallel()
+	u := answers(t, hang)
+	p := start(t, "shutdown_grace: 10m")
+	c := dial(t, p.proxy)
+	c.send(head("GET", u.url("/")))
+	eventually(t, "the request", func() bool { return u.count() == 1 })
+	writeFile(t, p.file, p.fill("shutdown_grace: 50ms"))
+	p.signal(syscall.SIGHUP)
+	eventually(t, "the reload", func() bool {
+		n, _ := p.metric("mulligan_config_reloads_total", "result=success")
+		return n > 0
+	})
+	p.signal(syscall.SIGTERM)
+	p.expectExit(0)
+	contains(t, "the log", p.log.String(), "shutdown_grace=50ms")
 }
 
 // Tunnels in flight are waited for.

@@ -140,16 +140,16 @@ func TestConnectionCannotNameTheKey(t *testing.T) {
 	}
 }
 
-// Our own Via is there whatever Connection names.
+// The Via of other hops, and our own, are there whatever Connection names.
 func TestConnectionCannotNameVia(t *testing.T) {
 	t.Parallel()
 	p := start(t, "")
-	u := answers(t, text(200, "", "Connection: Via, Proxy-Status"))
+	u := answers(t, text(200, "", "Connection: Via, Proxy-Status", "Via: 1.0 wilma"))
 	r := p.get(u.url("/"), "Connection: Via, Mulligan-Policy", "Via: 1.1 fred", "Mulligan-Policy: max-attempts=1")
 	r.expect(t, 200, "")
 	got := u.request(1)
-	contains(t, "Via at the upstream", strings.Join(got.all("Via"), ", "), "mulligan-")
-	contains(t, "Via at the client", strings.Join(r.all("Via"), ", "), "mulligan-")
+	contains(t, "Via at the upstream", strings.Join(got.all("Via"), ", "), "1.1 fred", "mulligan-")
+	contains(t, "Via at the client", strings.Join(r.all("Via"), ", "), "1.0 wilma", "mulligan-")
 	want(t, "Mulligan-Policy at the upstream", got.has("Mulligan-Policy"), false)
 	mine := r.get("Via")
 	r = p.get(u.url("/"), "Connection: Via", "Via: "+mine) // a loop stays one

@@ -221,6 +221,12 @@ func TestUpstreamsComeAndGo(t *testing.T) {
 	u := answers(t, text(200, ""))
 	p := start(t, fmt.Sprintf("upstreams: {old: {hosts: [old.test], endpoints: [\"http://%s\"]}}", u.addr))
 	p.get("http://old.test/").expect(t, 200, "")
+	gauges := []string{"mulligan_retry_budget_remaining", "mulligan_requests_in_flight", "mulligan_retries_waiting", "mulligan_tunnels_open"}
+	for _, gauge := range gauges {
+		if _, found := p.metric(gauge, "upstream=old"); !found {
+			t.Errorf("no %s of the upstream", gauge)
+		}
+	}
 	writeFile(t, p.file, p.fill(fmt.Sprintf("upstreams: {new: {hosts: [new.test], endpoints: [\"http://%s\"]}}", u.addr)))
 	p.signal(syscall.SIGHUP)
 	eventually(t, "the new upstream's gauge", func() bool {
@@ -231,5 +237,10 @@ func TestUpstreamsComeAndGo(t *testing.T) {
 	p.wantMetric(1, "mulligan_requests_total", "upstream=new", "outcome=success")
 	if r := p.raw(lines("GET / HTTP/1.1", "Host: old.test")); r.Status != 421 {
 		t.Errorf("the upstream that went still answers: status %d", r.Status)
+	}
+	for _, gauge := range gauges {
+		if n, found := p.metric(gauge, "upstream=old"); found {
+			t.Errorf("%s of the upstream that went is still there: %v", gauge, n)
+		}
 	}
 }
