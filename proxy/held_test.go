@@ -82,3 +82,29 @@ func TestClocksOfAHeldResponseLeaveTheUpload(t *testing.T) {
 		})
 	}
 }
+
+// TestHeldBodyThatDripsIsPassedOn: where no retry could follow, a body that is
+// still coming after timeout.attempt is not held any longer.
+func TestHeldBodyThatDripsIsPassedOn(t *testing.T) {
+	drip := func(c net.Conn) {
+		readHead(bufio.NewReaderSize(c, 16))
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
+		io.WriteString(c, "0")
+		for i := range 9 {
+			time.Sleep(2 * time.Second)
+			io.WriteString(c, fmt.Sprint(i+1))
+		}
+	}
+	inBubble(t, settings(), drip, func(b *bubble) {
+		c := b.dial()
+		began := time.Now()
+		io.WriteString(c, "POST http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 0\r\n\r\n")
+		resp := readResponse(b.T, bufio.NewReader(c))
+		within(b.T, time.Since(began), 5*time.Second) // timeout.attempt
+		body, err := io.ReadAll(resp.Body)
+		if resp.StatusCode != 200 || string(body) != "0123456789" || err != nil {
+			b.Errorf("%s %q %v", resp.Status, body, err)
+		}
+		within(b.T, time.Since(began), 18*time.Second) // the last byte
+	})
+}

@@ -127,11 +127,12 @@ func (p *mulligan) waits(t *testing.T) (list []time.Duration) {
 	for _, entry := range p.entries(t) {
 		attempts, _ := entry["attempts"].(map[string]any)
 		first, _ := attempts["1"].(map[string]any)
-		wait, found := first["wait"].(float64)
-		if !found {
-			t.Errorf("no attempts.1.wait in %v", entry)
+		text, _ := first["wait"].(string)
+		wait, err := time.ParseDuration(text)
+		if err != nil {
+			t.Errorf("no attempts.1.wait in %v: %v", entry, err)
 		}
-		list = append(list, time.Duration(wait))
+		list = append(list, wait)
 	}
 	return list
 }
