@@ -279,6 +279,15 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
+// says waits until the log says all of these: its lines come after the answers
+// that they are about.
+func (p *mulligan) says(parts ...string) {
+	p.t.Helper()
+	for _, part := range parts {
+		eventually(p.t, fmt.Sprintf("the log to say %q", part), func() bool { return strings.Contains(p.log.String(), part) })
+	}
+}
+
 // contains reports a text that lacks what it should say.
 func contains(t *testing.T, what, text string, parts ...string) {
 	t.Helper()

@@ -68,7 +68,7 @@ func TestAccessLogOfRefusals(t *testing.T) {
 		text := p.log.String()
 		return strings.Contains(text, "status=421") && strings.Contains(text, "status=403")
 	})
-	contains(t, "the log", p.log.String(), "stop=permanent", "denied")
+	p.says("stop=permanent", "denied")
 	if strings.Contains(p.log.String(), "qu3ry") {
 		t.Errorf("the log has the query's values")
 	}

@@ -103,7 +103,7 @@ func TestBadReload(t *testing.T) {
 		n, _ := p.metric("mulligan_config_reloads_total", "result=failure")
 		return n > 0
 	})
-	contains(t, "the log", p.log.String(), "mulligan.yaml:3:", "many")
+	p.says("mulligan.yaml:3:", "many")
 	p.awaitAttempts(u, 2)
 	want(t, "/readyz", p.ask("GET", "/readyz").Status, 200)
 	p.wantMetric(0, "mulligan_config_reloads_total", "result=success")
@@ -182,7 +182,7 @@ func TestListenNeedsARestart(t *testing.T) {
 	writeFile(t, p.file, strings.Replace(p.fill(attempts(3)), p.proxy, moved, 1))
 	p.signal(syscall.SIGHUP)
 	p.awaitAttempts(u, 3) // at the old address, with the rest of the new file
-	contains(t, "the log", p.log.String(), "restart", "listen")
+	p.says("restart", "listen")
 	listen(t, moved).Close()
 }
 
@@ -209,7 +209,7 @@ func TestDoorGoesOnUntilTheRestart(t *testing.T) {
 		r.expect(t, 200, "")
 		want(t, "Via, which the new file turns off", r.has("Via"), false)
 	}
-	contains(t, "the log", p.log.String(), "goes on until a restart")
+	p.says("goes on until a restart")
 	writeFile(t, p.file, p.fill("via: false"))
 	p.signal(syscall.SIGHUP)
 	eventually(t, "the upstream to be gone", func() bool { return through().Status == 421 })
