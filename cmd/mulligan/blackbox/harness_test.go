@@ -179,7 +179,7 @@ func (p *mulligan) end() {
 		}
 	}
 	if p.t.Failed() {
-		p.t.Logf("configuration:\n%s\nmulligan wrote:\n%s", readFile(p.t, p.file), tail(text, 4000))
+		p.t.Logf("configuration:\n%s\nmulligan wrote:\n%s", readFile(p.t, p.file), tail(text, 20000))
 	}
 }
 
