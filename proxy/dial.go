@@ -227,9 +227,10 @@ func (e *errParentMalformed) Error() string {
 }
 func (e *errParentMalformed) Unwrap() error { return e.err }
 
-// Limits of a parent proxy's answer to CONNECT, as of any upstream's.
+// Limits of a parent proxy's answer to CONNECT: bytes, which are read one by one,
+// and 1xx before it.
 const (
-	parentHead     = 1 << 20
+	parentHead     = 64 << 10
 	parentInterims = 32
 )
 
