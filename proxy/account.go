@@ -42,8 +42,9 @@ func (x *exchange) account(r result, d policy.Decision) {
 	}
 	x.accounted = true
 	x.leaveFlight()
+	took := time.Since(x.began)
 	if !x.connect {
-		x.up.metrics.RequestSeconds.Observe(time.Since(x.began).Seconds())
+		x.up.metrics.RequestSeconds.Observe(took.Seconds())
 	}
 	if r.cancelled && x.wrote {
 		x.noteCancelled()
@@ -55,7 +56,7 @@ func (x *exchange) account(r result, d policy.Decision) {
 	if d.Verdict == policy.Retryable {
 		x.count.Denied(d.Stop.String())
 	}
-	x.log.took, x.log.outcome, x.log.stop, x.log.failed = time.Since(x.began), outcome, d.Stop, d.Verdict == policy.Retryable
+	x.log.took, x.log.outcome, x.log.stop, x.log.failed = took, outcome, d.Stop, d.Verdict == policy.Retryable
 	if x.resp == nil && x.tunnel == nil && d.Stop != policy.ClientGone {
 		x.log.fault = r.fault
 	}
