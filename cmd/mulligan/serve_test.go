@@ -169,7 +169,7 @@ func TestNothingLeftBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", "127.0.71.1:0") // whose ports no outgoing connection of another test takes
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,12 @@ func takePort() int {
 	return 0
 }
 
+// unused tries a port. A process that a parallel test starts meanwhile would get
+// a copy of the socket, and keep the port taken until it runs its program, after
+// the close here: with the fork lock, none is started.
 func unused(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	ln, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 	if err == nil {
 		ln.Close()
