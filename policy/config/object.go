@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -92,10 +93,11 @@ func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 		return written{}, false
 	}
 	w := written{d.path, make(map[string]*yaml.Node), d.doubts}
+	misspelt := make(map[string]*yaml.Node)
 	for _, e := range entries {
 		switch f := o.find(e.key.Value); {
 		case f == nil:
-			d.unknown(e.key, o.names())
+			misspelt[d.unknown(e.key, o.names())] = e.value
 		case f.refused != "":
 			d.complain(e.key, "", "%s %s", quote(f.name), f.refused)
 		case e.again:
@@ -109,6 +111,12 @@ func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 			d.within(f.name, func() { f.read(d, value, v) })
 		}
 	}
+	for _, f := range o.fields { // the errors inside a section are told in the same run as its misspelt name
+		value := misspelt[f.name]
+		if f.below != nil && value != nil && value.Kind == yaml.MappingNode && w.at(f.name) == nil {
+			f.readAgain(d, value, *v)
+		}
+	}
 	for _, f := range o.fields {
 		if f.required && w.at(f.name) == nil && !w.doubtful(f.name) {
 			d.fail(n, "needs the key %s", f.name)
@@ -117,7 +125,8 @@ func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 	return w, true
 }
 
-// readAgain reads a second value of the field, over a copy of the map's.
+// readAgain reads a value that is not the field's for certain: a second one, or one
+// under a misspelt name, over a copy of the map's.
 func (f *field[T]) readAgain(d *decoder, n *yaml.Node, scratch T) {
 	d.doubts.add(join(d.path, f.name))
 	d.apart(func() { d.within(f.name, func() { f.read(d, n, &scratch) }) })
@@ -172,22 +181,32 @@ func (o *object[T]) keys() []string {
 }
 
 // unknown reports a key that the map does not have, with the key that was
-// probably meant, or the place where this one belongs.
-func (d *decoder) unknown(key *yaml.Node, names []string) {
+// probably meant, or the place where this one belongs. It returns the former,
+// where there is one.
+func (d *decoder) unknown(key *yaml.Node, names []string) (meant string) {
 	if d.stopped {
-		return
+		return ""
 	}
 	hint := ""
-	if meant := nearest(key.Value, names); meant != "" {
+	places := d.places(key.Value)
+	if meant = nearest(key.Value, names); meant != "" && !anyWithin(general(d.path), places) {
 		hint = "did you mean " + meant + "?"
 		d.doubts.add(join(d.path, meant))
-	} else if places := d.places(key.Value); len(places) > 0 {
+	} else if len(places) > 0 {
+		meant = ""
 		hint = "it belongs in " + oneOfWords(places)
 		for _, place := range places {
 			d.doubts.misplaced(d.path, place, key.Value)
 		}
 	}
 	d.complain(key, hint, "unknown key %s", quote(key.Value))
+	return meant
+}
+
+// anyWithin reports whether one of the places is inside the map here: a key of
+// exactly this name is then nearer than one that is only spelt like it.
+func anyWithin(here string, places []string) bool {
+	return slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix("."+place, here+".") })
 }
 
 // places returns the maps that have a key of this name, at most three.
