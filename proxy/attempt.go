@@ -16,7 +16,7 @@ type result struct {
 	outcome   policy.Outcome
 	fault     fault // where there was no whole response
 	cancelled bool  // the client left: nobody asks for a verdict
-	queued    bool  // the window ended while all connections were busy: no attempt was made
+	queued    bool  // all connections stayed busy while there was time: no attempt was made
 	decided   bool  // timeout.attempt passed, and policy has spoken already
 	decision  policy.Decision
 }
@@ -36,16 +36,18 @@ func (x *exchange) attempt() result {
 	x.attemptAt = time.Now()
 	x.c.watch.attemptAt.Store(0)
 	x.c.watch.calm(causeAttempt, nil)
+	if x.number > 1 {
+		x.setAside()
+	}
 	if x.connect {
 		return x.dialTunnel()
 	}
 	for {
 		reused, err := x.acquire()
 		if err != nil {
-			r := x.failed(err)
-			r.queued = errors.Is(err, h1.ErrPoolFull)
-			return r
+			return x.failed(err)
 		}
+		x.dropLast()
 		resp, err := x.exchangeHeads()
 		if err == nil {
 			x.resp = resp
@@ -108,18 +110,23 @@ func (x *exchange) acquire() (reused bool, err error) {
 
 // fromPool takes a connection from the authority's pool. Where that is closed,
 // the authority was forgotten by a reload, or for a busier one, while this
-// connection still knew it: it is made anew, once.
+// connection still knew it: it is made anew.
 func (x *exchange) fromPool(maxIdle time.Duration) (*h1.ClientConn, bool, error) {
-	uc, reused, err := x.auth.pool.Get(x.contextFn, maxIdle)
-	if !errors.Is(err, h1.ErrPoolClosed) {
-		return uc, reused, err
+	var quit <-chan struct{} // a retry is not queued for any more once no more are begun
+	if x.number > 1 {
+		quit = x.s.drain
 	}
-	x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
-	x.auth = x.up.state.authority(x.auth.key, time.Now())
-	if x.c.inside != nil {
-		x.c.inside.auth = x.auth
+	for {
+		uc, reused, err := x.auth.pool.Get(x.contextFn, maxIdle, quit)
+		if !errors.Is(err, h1.ErrPoolClosed) {
+			return uc, reused, err
+		}
+		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
+		x.auth = x.up.state.authority(x.auth.key, time.Now())
+		if x.c.inside != nil {
+			x.c.inside.auth = x.auth
+		}
 	}
-	return x.auth.pool.Get(x.contextFn, maxIdle)
 }
 
 // dialContext ends when the request is broken into; a dial under it also ends
@@ -262,6 +269,9 @@ func (x *exchange) failed(err error) result {
 	x.endAttempt()
 	if x.c.watch.seen()&causesEnd != 0 {
 		return result{cancelled: true}
+	}
+	if errors.Is(err, h1.ErrPoolFull) {
+		return result{queued: true, fault: busyFault}
 	}
 	f := faultOf(err)
 	if x.c.watch.seen()&causeWindow != 0 {

@@ -27,6 +27,9 @@ type requestBody struct {
 	malformed error // what is wrong with the part that came with the head
 	failure   error // what is wrong with what came later; the pump's until it ends
 
+	watched bool         // mode observe: its length is not known, and is wanted
+	came    atomic.Int64 // bytes of it that came, where nothing is kept
+
 	sent    atomic.Bool // some of it was sent
 	keeping atomic.Bool // all that was taken is kept
 	done    atomic.Bool // the client has sent all of it
@@ -61,6 +64,8 @@ func (b *requestBody) begin(x *exchange) {
 		x.up.metrics.NotReplayable(metrics.RequestLimit)
 	}
 	b.keeping.Store(keep)
+	b.watched = wanted && !keep && x.req.ContentLength < 0
+	b.came.Store(0)
 	if x.req.Framing == h1.Chunked {
 		b.takeArrived()
 	}
@@ -79,6 +84,7 @@ func (b *requestBody) takeArrived() {
 		case len(p) > 0:
 			b.x.s.buffered.used.Add(int64(len(p))) // it is off the connection, and must be somewhere
 			b.kept.add(p)
+			b.count(int64(len(p)))
 			continue
 		}
 		break
@@ -91,6 +97,15 @@ func (b *requestBody) takeArrived() {
 	}
 	if b.done.Load() && b.kept.size <= blockSize {
 		b.here, b.whole, b.oneWay = true, b.kept.piece(0), !b.keeping.Load()
+	}
+}
+
+// count notes what came of a body that is not kept: in mode observe it is to be
+// said whether it could have been sent again.
+func (b *requestBody) count(n int64) {
+	limit := b.x.route.Buffer.Request
+	if came := b.came.Add(n); b.watched && came > limit && came-n <= limit {
+		b.x.up.metrics.NotReplayable(metrics.RequestLimit)
 	}
 }
 
@@ -109,7 +124,7 @@ func (b *requestBody) replayable() bool {
 	case b.none || !b.sent.Load():
 		return true
 	case b.x.route.Retry.Mode != policy.ModeOn:
-		return b.x.req.ContentLength <= b.x.route.Buffer.Request
+		return max(b.x.req.ContentLength, b.came.Load()) <= b.x.route.Buffer.Request
 	case b.here:
 		return !b.oneWay
 	}
@@ -277,10 +292,11 @@ func (b *requestBody) next(uc *h1.ClientConn) error {
 
 // keep records a piece, up to buffer.request and, for all together, buffer_total.
 func (b *requestBody) keep(p []byte) {
+	n := int64(len(p))
 	if !b.keeping.Load() {
+		b.count(n)
 		return
 	}
-	n := int64(len(p))
 	var over metrics.Limit
 	switch {
 	case b.kept.size+n > b.x.route.Buffer.Request:

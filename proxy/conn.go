@@ -249,6 +249,8 @@ func (x *exchange) end() {
 	if x.uc != nil {
 		x.dropConn()
 	}
+	x.forgetHeld()
+	x.dropLast()
 	x.body.end()
 	x.connect = false
 	x.tunnel, x.upgraded = nil, nil

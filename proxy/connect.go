@@ -95,12 +95,13 @@ func (c *clientConn) openTunnel() {
 	defer x.up.metrics.TunnelsOpen.Dec()
 	c.watch.end()
 	c.watch.beginTunnel(c.s.now(), uc, idle)
+	x.auth.pool.Detach(uc) // a tunnel is none of the pool's connections, and may stay silent for long
 	is, broken := c.speaksHTTP(uc)
 	if is {
 		// The connection that was dialled is the first that its requests use, if it is
 		// still good.
 		c.watch.endTunnel()
-		x.auth.pool.Put(uc)
+		x.auth.pool.Attach(uc)
 		c.inside = inside
 		c.serveInside()
 		return
@@ -108,7 +109,6 @@ func (c *clientConn) openTunnel() {
 	// All of an opaque tunnel that can be retried is its dial, so that counts as
 	// the answer; requests in a tunnel have answers of their own.
 	x.auth.budget.Answered(time.Now())
-	x.auth.pool.Detach(uc)
 	if broken {
 		uc.CloseReset()
 		c.reset = true

@@ -36,21 +36,16 @@ type exchange struct {
 	// the attempt under way, or the last one
 	number    int // attempts begun
 	attemptAt time.Time
-	uc        *h1.ClientConn // holds resp, until it is released
-	resp      *h1.Response
-	held      blocks          // the body of resp, or its beginning, where it was held
-	heldWhole []byte          // the same, where it lies in the connection's own buffer
-	whole     bool            // the held body is all of it
-	broken    bool            // the held body broke off where it ends
-	interim   []byte          // 1xx heads that go with the final one
-	cut       policy.Decision // the retry for which timeout.attempt cuts the attempt
+	inHand
+	last    inHand          // the attempt before, until this one has a connection
+	interim []byte          // 1xx heads that go with the final one
+	cut     policy.Decision // the retry for which timeout.attempt cuts the attempt
 
 	connect   bool           // a CONNECT: an attempt is a dial
 	tunnel    *h1.ClientConn // the connection that a CONNECT got
 	contextFn func() context.Context
 
 	upgraded   *h1.ClientConn // joined to the client once the request is accounted for
-	detached   bool           // uc is not the pool's any more
 	wrote      bool           // the attempt under way came to writing its request
 	couldRetry bool           // body aside, a retry could follow the attempt under way
 	continued  bool           // the client was told 100
@@ -59,9 +54,20 @@ type exchange struct {
 	lost       bool          // the client could not be written to
 	mounted    []byte        // the mount path that was stripped
 	byHost     authorityName // the Host by which an origin-form request named its upstream
-	charged    int64         // bytes booked for what is held
 	lastClass  string
 	log        record
+}
+
+// inHand is what there is of an attempt's response.
+type inHand struct {
+	uc        *h1.ClientConn // holds resp, until it is released
+	detached  bool           // uc is not the pool's any more
+	resp      *h1.Response
+	held      blocks // the body of resp, or its beginning, where it was held
+	heldWhole []byte // the same, where it lies in the connection's own buffer
+	whole     bool   // the held body is all of it
+	broken    bool   // the held body broke off where it ends
+	charged   int64  // bytes booked for what is held
 }
 
 // begin readies the exchange for a request.

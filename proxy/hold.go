@@ -89,6 +89,30 @@ func (x *exchange) release() {
 	})
 }
 
+// setAside keeps the failed attempt's response while the next one queues for a
+// connection: if it gets none, that response is still what the client gets.
+func (x *exchange) setAside() {
+	x.last, x.inHand = x.inHand, x.last
+	x.c.watch.moved.Store(nil)
+}
+
+// takeBack returns to the attempt before.
+func (x *exchange) takeBack() { x.last, x.inHand = x.inHand, x.last }
+
+// dropLast ends with the response of the attempt before. Its connection, where it
+// still has one, is no longer the pool's.
+func (x *exchange) dropLast() {
+	if x.last.resp == nil {
+		return
+	}
+	if x.last.uc != nil {
+		x.last.uc.Close()
+	}
+	x.s.buffered.giveBack(x.last.charged)
+	x.last.held.reset()
+	x.last = inHand{held: x.last.held}
+}
+
 // leave forgets a response, and its connection after ending with that.
 func (x *exchange) leave(end func()) {
 	if x.uc != nil {

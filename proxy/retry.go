@@ -13,7 +13,9 @@ import (
 // response, or the reason why there is none. What it decides is policy's; what
 // it knows is what attempt saw on the wire.
 func (x *exchange) run() {
-	reason := ""
+	var before result // what the attempt under way is the retry of,
+	var d policy.Decision
+	reason := "" // and why
 	for {
 		r := x.attempt()
 		unsent := r.cancelled && !x.wrote || r.queued
@@ -28,11 +30,11 @@ func (x *exchange) run() {
 			x.finish(r, policy.Decision{Stop: policy.ClientGone})
 			return
 		case r.queued:
-			r.fault.detail = "all connections to the upstream stayed busy until the window ended"
-			x.finish(r, policy.Decision{Stop: policy.Window, Verdict: policy.Retryable})
+			x.finishQueued(r, before)
 			return
 		}
-		d := r.decision
+		x.dropLast()
+		d = r.decision
 		if !r.decided {
 			d = x.session.Next(r.outcome, x.state(x.c.gone()), rand.Float64())
 		}
@@ -49,9 +51,22 @@ func (x *exchange) run() {
 			x.finish(r, d)
 			return
 		}
-		x.release()
-		reason = d.Reason
+		before, reason = r, d.Reason
 	}
+}
+
+// finishQueued ends a request whose next attempt r got no connection: with what
+// the attempt before came to, where there was one.
+func (x *exchange) finishQueued(r, before result) {
+	d := policy.Decision{Stop: policy.Window, Verdict: policy.Retryable}
+	if x.number > 1 && x.s.draining() {
+		d.Stop = policy.Draining
+	}
+	x.takeBack()
+	if x.resp != nil || before.fault.kind != "" {
+		r = before
+	}
+	x.finish(r, d)
 }
 
 // wait waits before a retry. The failed attempt's response is kept meanwhile:
@@ -93,14 +108,12 @@ func (x *exchange) keepForWait(d time.Duration) {
 	if x.uc == nil {
 		return
 	}
-	if d >= tick { // for less it is not worth a copy of the response
-		defer x.freeSlot()
-	}
-	if x.whole || x.broken {
+	defer x.freeSlot()
+	if x.whole || x.broken || d < tick {
 		return
 	}
 	w := &x.c.watch
-	w.attemptAt.Store(x.s.now() + int64(salvageFor))
+	w.attemptAt.Store(x.s.now() + int64(min(salvageFor, d)))
 	defer func() {
 		w.attemptAt.Store(0)
 		w.calm(causeAttempt, x.uc)

@@ -48,10 +48,7 @@ func (c *clientConn) speaksHTTP(uc *h1.ClientConn) (is, broken bool) {
 	is, clientErr := c.clientSpeaksHTTP()
 	uc.InterruptRead()
 	<-looked
-	if c.watch.seen() == 0 {
-		uc.ClearInterrupt()
-		c.sc.ClearInterrupt()
-	}
+	c.watch.goOn(uc)
 	return is && len(uc.Buffered()) == 0, h1.KindOf(serverErr) == h1.Broken || h1.KindOf(clientErr) == h1.Broken
 }
 
@@ -76,6 +73,7 @@ type source interface {
 	Relax()
 	CloseReset() error
 	NetConn() net.Conn
+	WriteThrough(p []byte) error
 }
 
 // splice joins the client to uc after an upgrade, until both sides have ended. The
@@ -109,7 +107,7 @@ func pour(to, from source) {
 	for {
 		b, err := from.Peek(1)
 		if len(b) > 0 {
-			if _, werr := to.NetConn().Write(b); werr != nil {
+			if to.WriteThrough(b) != nil {
 				break
 			}
 			from.Discard(len(b))

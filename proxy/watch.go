@@ -145,6 +145,17 @@ func (w *watch) calm(c cause, uc *h1.ClientConn) {
 	}
 }
 
+// goOn lets both connections go on that were interrupted for another reason, if
+// nothing has happened meanwhile.
+func (w *watch) goOn(uc *h1.ClientConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.causes == 0 {
+		uc.ClearInterrupt()
+		w.sc.ClearInterrupt()
+	}
+}
+
 // begin starts watching a request. Whoever found the connection idle and broke
 // in has come too late.
 func (w *watch) begin(now int64) {

@@ -112,7 +112,7 @@ func TestTrailersOverTheLimit(t *testing.T) {
 // Responses may be framed less exactly.
 func TestLenientChunks(t *testing.T) {
 	for _, in := range []string{
-		"3 \r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0 \r\n\n", "3 ;=x;\r\nabc\r\n0\r\nA : b\r\n c\n\n",
+		"3 \r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0 \r\n\r\n", "3 ;=x;\r\nabc\r\n0\r\nA : b\r\n c\r\n\r\n",
 	} {
 		for _, cut := range [][]byte{nil, {0}} {
 			nc := play("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + in)
@@ -133,7 +133,7 @@ func TestLenientChunks(t *testing.T) {
 // with a stray CR that looked whole.
 func TestChunksEndInCRLF(t *testing.T) {
 	for _, in := range []string{
-		"3\rx\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n", "3;x\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "4\r\nabc\r\n0\r\n\r\n",
+		"3\rx\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n", "3;x\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\n", "3\r\nabc\r\n0\r\nA: b\n\r\n", "4\r\nabc\r\n0\r\n\r\n",
 	} {
 		c := clientOf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + in)
 		c.ReadResponse("GET")

@@ -71,7 +71,7 @@ func (r *reader) sizeLine() (bool, error) {
 	r.body.remain, r.body.state = size, bodyData
 	if size == 0 {
 		r.body.state = trailers
-		r.body.scan = scanner{trailer: true, lenient: r.lenient}
+		r.body.scan = scanner{trailer: true} // chunked lines end in CRLF, these too
 	}
 	return true, nil
 }

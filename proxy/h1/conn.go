@@ -59,8 +59,22 @@ func (c *conn) CloseReset() error {
 }
 
 // Progress returns a number that changes with every read or write that moved a
-// byte.
-func (c *conn) Progress() uint64 { return c.progress.Load() }
+// byte, and while a write waits, with every byte that the peer takes: a full
+// socket is not writable again before about a third of its buffer is free, which
+// a slow peer may need minutes for.
+func (c *conn) Progress() uint64 {
+	n := c.progress.Load() << 32
+	if c.writing.Load() {
+		control(tcp(c.nc), func(fd uintptr) { n += uint64(unsent(fd)) })
+	}
+	return n
+}
+
+// WriteThrough writes bytes that belong to no message: those of a tunnel.
+func (c *conn) WriteThrough(p []byte) error {
+	_, err := c.write([][]byte{p})
+	return err
+}
 
 // Writing reports whether a write is under way that may be waiting for the peer
 // to read.
@@ -103,9 +117,10 @@ func (c *conn) ClearInterrupt() {
 func (c *conn) Interrupted() bool { return c.stopped.Load() != 0 }
 
 // ioError makes an interruption out of the error of a read or write, where it
-// is one.
-func (c *conn) ioError(err error, side uint32) error {
-	if c.stopped.Load()&side != 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+// is one: nobody else sets deadlines here. The interruption may have been
+// cleared by the time its error is looked at.
+func ioError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &Error{Kind: Interrupted, Err: err}
 	}
 	return err
@@ -118,7 +133,7 @@ func (c *conn) writeError(err error) error {
 	if errors.Is(err, syscall.ECONNRESET) {
 		c.wasReset.Store(true)
 	}
-	return c.ioError(err, stoppedWrite)
+	return ioError(err)
 }
 
 // tcp returns the socket below, through TLS and other layers, or nil.

@@ -54,7 +54,7 @@ func (c *conn) readErr(err error) error {
 	if err == io.EOF {
 		return err
 	}
-	return c.ioError(err, stoppedRead)
+	return ioError(err)
 }
 
 // write writes the pieces, in as few system calls as possible, and returns how

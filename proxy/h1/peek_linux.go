@@ -27,6 +27,13 @@ func hungUp(fd uintptr) bool {
 	return errno == 0 && poll.revents&(pollRDHUP|pollERR|pollHUP) != 0
 }
 
+// unsent returns how many bytes wait in the socket for the peer to take them.
+func unsent(fd uintptr) (n int32) {
+	const siocOutQ = 0x5411
+	syscall.RawSyscall(syscall.SYS_IOCTL, fd, siocOutQ, uintptr(unsafe.Pointer(&n)))
+	return n
+}
+
 // silent reports whether the socket is open and has nothing to read: what an
 // idle connection must be.
 func silent(fd uintptr) bool {

@@ -10,3 +10,6 @@ func silent(uintptr) bool { return false }
 
 // pending cannot be asked here.
 func pending(uintptr) bool { return false }
+
+// unsent cannot be asked here.
+func unsent(uintptr) int32 { return 0 }

@@ -28,6 +28,9 @@ func pending(fd uintptr) bool {
 	return err == nil && n > 0
 }
 
+// unsent is not asked for here.
+func unsent(uintptr) int32 { return 0 }
+
 // silent reports whether the socket is open and has nothing to read: what an
 // idle connection must be.
 func silent(fd uintptr) bool {

@@ -13,8 +13,8 @@ import (
 var (
 	// ErrPoolClosed: Close was called.
 	ErrPoolClosed = errors.New("h1: connection pool closed")
-	// ErrPoolFull: the context ended while all connections were busy. The
-	// context's cause is in the chain too.
+	// ErrPoolFull: the context ended, or quit was closed, while all connections
+	// were busy. The context's cause is in the chain too.
 	ErrPoolFull = errors.New("h1: all connections busy")
 )
 
@@ -51,12 +51,13 @@ func NewPool(dial func(context.Context) (net.Conn, error), cfg PoolConfig) *Pool
 // Get returns a connection: the most recently used idle one that was idle for
 // less than maxIdle and is within what its server promised to keep it; else a
 // new one. A maxIdle of 0 means a new one in any case. While all are busy it
-// waits its turn. ctx is called only if there is something to wait for.
+// waits its turn, until quit is closed. ctx is called only if there is something to
+// wait for.
 //
 // Whether a reused connection is still good (Check) is looked at when its first
 // byte is written, where it costs least and can be trusted most: the message
 // then fails with NothingWritten, and the caller gets another connection.
-func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration) (c *ClientConn, reused bool, err error) {
+func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration, quit <-chan struct{}) (c *ClientConn, reused bool, err error) {
 	c, slot, err := p.take(maxIdle)
 	switch {
 	case err != nil:
@@ -67,7 +68,7 @@ func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration) (c *Client
 	case slot:
 		return p.connect(ctx())
 	}
-	return p.wait(ctx(), maxIdle)
+	return p.wait(ctx(), maxIdle, quit)
 }
 
 // take returns an idle connection, or a slot to dial a new one in, or neither.
@@ -107,17 +108,19 @@ func (p *Pool) connect(ctx context.Context) (*ClientConn, bool, error) {
 }
 
 // wait waits until a connection or a slot is handed over.
-func (p *Pool) wait(ctx context.Context, maxIdle time.Duration) (*ClientConn, bool, error) {
+func (p *Pool) wait(ctx context.Context, maxIdle time.Duration, quit <-chan struct{}) (*ClientConn, bool, error) {
 	w := &waiter{maxIdle: maxIdle, ready: make(chan struct{})}
-	p.mu.Lock()
-	p.waiters.push(w)
-	p.serve() // something may have come free since take
-	p.mu.Unlock()
+	if err := p.queue(w); err != nil {
+		return nil, false, err
+	}
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
 		p.abandon(w)
 		return nil, false, fmt.Errorf("%w: %w", ErrPoolFull, context.Cause(ctx))
+	case <-quit:
+		p.abandon(w)
+		return nil, false, ErrPoolFull
 	}
 	switch {
 	case w.closed:
@@ -127,6 +130,18 @@ func (p *Pool) wait(ctx context.Context, maxIdle time.Duration) (*ClientConn, bo
 	}
 	w.conn.pooled = true
 	return w.conn, true, nil
+}
+
+// queue adds a waiter.
+func (p *Pool) queue(w *waiter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed { // since take; nobody would serve the waiter
+		return ErrPoolClosed
+	}
+	p.waiters.push(w)
+	p.serve() // something may have come free since take
+	return nil
 }
 
 // abandon takes a waiter out, and passes on what it was handed meanwhile.
@@ -192,6 +207,20 @@ func (p *Pool) Discard(c *ClientConn) {
 
 // Detach frees the slot of a connection that stays open, with the caller.
 func (p *Pool) Detach(*ClientConn) { p.free() }
+
+// Attach is Put for a connection that was detached. Where there is no slot for it
+// any more, it is closed.
+func (p *Pool) Attach(c *ClientConn) {
+	p.mu.Lock()
+	free := !p.closed && p.slot()
+	p.mu.Unlock()
+	if !free {
+		c.Close()
+		c.Release()
+		return
+	}
+	p.Put(c)
+}
 
 // free gives back a slot.
 func (p *Pool) free() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"testing"
@@ -39,7 +40,7 @@ const anyIdle = time.Hour
 // get takes a connection that must be there at once.
 func get(t *testing.T, p *Pool, maxIdle time.Duration) (*ClientConn, bool) {
 	t.Helper()
-	c, reused, err := p.Get(context.Background, maxIdle)
+	c, reused, err := p.Get(context.Background, maxIdle, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestPoolDialFails(t *testing.T) {
 		p := NewPool(u.dial, PoolConfig{Max: 1})
 		defer p.Close()
 		for range 3 {
-			if _, _, err := p.Get(context.Background, anyIdle); err != u.fail {
+			if _, _, err := p.Get(context.Background, anyIdle, nil); err != u.fail {
 				t.Error(err)
 			}
 		}
@@ -280,4 +281,71 @@ func TestPoolDialFails(t *testing.T) {
 			t.Error(p.Open())
 		}
 	})
+}
+
+// TestIdleForEver: the longest duration there is, added to the time, is no time in
+// the past.
+func TestIdleForEver(t *testing.T) {
+	up := &upstream{}
+	p := NewPool(up.dial, PoolConfig{Idle: math.MaxInt64, Max: 2})
+	c, _ := get(t, p, anyIdle)
+	use(t, c, up.last(), "")
+	p.Put(c)
+	if _, reused := get(t, p, anyIdle); !reused {
+		t.Error("not used again")
+	}
+}
+
+// TestWaiterOfAClosedPool: one that comes to the queue just behind Close is told,
+// instead of waiting for what nobody hands over any more.
+func TestWaiterOfAClosedPool(t *testing.T) {
+	up := &upstream{}
+	p := NewPool(up.dial, PoolConfig{Idle: time.Minute, Max: 1})
+	get(t, p, anyIdle)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, _, err := p.Get(func() context.Context { p.Close(); return ctx }, anyIdle, nil)
+	if !errors.Is(err, ErrPoolClosed) {
+		t.Errorf("%v, want ErrPoolClosed", err)
+	}
+}
+
+// TestQueueIsQuit: who does not want to wait any more is not kept.
+func TestQueueIsQuit(t *testing.T) {
+	up := &upstream{}
+	p := NewPool(up.dial, PoolConfig{Idle: time.Minute, Max: 1})
+	busy, _ := get(t, p, anyIdle)
+	quit := make(chan struct{})
+	close(quit)
+	if _, _, err := p.Get(context.Background, anyIdle, quit); !errors.Is(err, ErrPoolFull) {
+		t.Errorf("%v, want ErrPoolFull", err)
+	}
+	use(t, busy, up.last(), "")
+	p.Put(busy)
+	if _, _, err := p.Get(context.Background, anyIdle, quit); err != nil {
+		t.Errorf("%v, though one is free", err)
+	}
+}
+
+// TestAttach: a connection that was detached counts again, where there is a slot
+// for it; else it is closed.
+func TestAttach(t *testing.T) {
+	up := &upstream{}
+	p := NewPool(up.dial, PoolConfig{Idle: time.Minute, Max: 1})
+	a, _ := get(t, p, anyIdle)
+	p.Detach(a)
+	b, _ := get(t, p, anyIdle)
+	p.Detach(b)
+	use(t, a, up.peers[0], "")
+	p.Attach(a)
+	if c, reused := get(t, p, anyIdle); c != a || !reused {
+		t.Error("the attached one is not in use")
+	}
+	p.Attach(b)
+	if n := p.Open(); n != 1 {
+		t.Errorf("%d open, want 1", n)
+	}
+	if _, err := up.peers[1].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the other one is not closed: %v", err)
+	}
 }

@@ -11,7 +11,9 @@ import (
 func (p *Pool) expires(c *ClientConn) int64 {
 	since, at := c.IdleSince(), int64(math.MaxInt64)
 	if p.cfg.Idle > 0 {
-		at = since + int64(p.cfg.Idle)
+		if at = since + int64(p.cfg.Idle); at < since {
+			at = math.MaxInt64
+		}
 	}
 	if c.keepAlive >= 0 && c.keepAlive < math.MaxInt64/int64(2*time.Second) {
 		at = min(at, since+c.keepAlive*int64(time.Second)-keepAliveMargin)

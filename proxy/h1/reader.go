@@ -113,7 +113,9 @@ func (r *reader) findHead(s *scanner, check func(partial []byte) error) ([]byte,
 			if n > 0 {
 				return r.takeHead(s.start, n), nil
 			}
-			r.c.enter(ReadingHead)
+			if begun := unread[s.start:]; len(begun) > 1 || len(begun) == 1 && begun[0] != '\r' {
+				r.c.enter(ReadingHead) // an empty line behind the last message begins none
+			}
 			if err := check(unread[s.start:]); err != nil {
 				return nil, err
 			}

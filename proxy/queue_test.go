@@ -1,0 +1,197 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"mulligan/policy"
+	"mulligan/proxy"
+)
+
+// queueing lets an upstream have one connection, and waits 10 s before a retry.
+func queueing() *proxy.Settings {
+	s := settings()
+	s.Default.Connections.MaxPerEndpoint = 1
+	s.Default.Default.Timeout.Attempt = 0
+	s.Default.Default.Timeout.Total = time.Minute
+	s.Default.Default.Retry.Backoff = policy.Backoff{Initial: 10 * time.Second, Max: 10 * time.Second, Multiplier: 1, Jitter: policy.NoJitter}
+	return s
+}
+
+// queueBehindAnother gives a request a failed first attempt, and lets another
+// request take the only connection, for good, while the first waits.
+func queueBehindAnother(b *bubble) (first net.Conn) {
+	first = b.dial()
+	go io.WriteString(first, getUp)
+	time.Sleep(time.Second)
+	go io.WriteString(b.dial(), getUp)
+	time.Sleep(20 * time.Second) // by now the first one's retry is queued
+	return first
+}
+
+// TestRetryWithoutAConnection: a retry that gets no connection is none. What the
+// attempt before got is what the client gets, not the news that all are busy.
+func TestRetryWithoutAConnection(t *testing.T) {
+	for name, answer := range map[string]string{
+		"whole":     "HTTP/1.1 503 Busy\r\nX-Why: load\r\nContent-Length: 4\r\n\r\nbusy",
+		"unlimited": "HTTP/1.1 503 Busy\r\nX-Why: load\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\n", // and no end
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, queueing(), answers(answer, ""), func(b *bubble) {
+				c := queueBehindAnother(b)
+				wantBusy(b, c, "window")
+				want := counter(b, b.reg, "mulligan_attempts_total", "result=5xx")
+				if want != 1 {
+					b.Errorf("%v attempts were answered, want 1", want)
+				}
+			})
+		})
+	}
+}
+
+// wantBusy expects the first attempt's answer, and the reason why there was no
+// other.
+func wantBusy(b *bubble, c net.Conn, stop string) {
+	b.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := make([]byte, 4)
+	io.ReadFull(resp.Body, p)
+	if resp.StatusCode != 503 || resp.Header.Get("X-Why") != "load" || string(p) != "busy" {
+		b.Errorf("%s %v %q", resp.Status, resp.Header, p)
+	}
+	if got, want := resp.Header.Get("Proxy-Status"), "mulligan; attempts=1; stop="+stop+"; received-status=503"; got != want {
+		b.Errorf("Proxy-Status %q, want %q", got, want)
+	}
+}
+
+// TestQueuedRetryOfAFailureWithoutAnAnswer: the failure that there was is told,
+// with the retry that was paid for back in the budget.
+func TestQueuedRetryOfAFailureWithoutAnAnswer(t *testing.T) {
+	reset := func(c net.Conn) {
+		http.ReadRequest(bufio.NewReader(c))
+	}
+	n := 0
+	inBubble(t, queueing(), func(c net.Conn) {
+		if n++; n == 1 {
+			reset(c)
+			return
+		}
+		answers("")(c)
+	}, func(b *bubble) {
+		before := gauge(b, b.reg, "mulligan_retry_budget_remaining", "default")
+		resp, err := http.ReadResponse(bufio.NewReader(queueBehindAnother(b)), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if got, want := resp.Header.Get("Proxy-Status"), "mulligan; attempts=1; stop=window; error=connection_terminated"; resp.StatusCode != 502 || got != want {
+			b.Errorf("%s %q, want 502 %q", resp.Status, got, want)
+		}
+		if after := gauge(b, b.reg, "mulligan_retry_budget_remaining", "default"); after != before {
+			b.Errorf("budget %v, before %v", after, before)
+		}
+	})
+}
+
+// TestNoRetryOutOfTheQueueOnceDraining: a retry that is queued when the process is
+// told to end is not sent any more; a first attempt still is.
+func TestNoRetryOutOfTheQueueOnceDraining(t *testing.T) {
+	busy := "HTTP/1.1 503 Busy\r\nX-Why: load\r\nContent-Length: 4\r\n\r\nbusy"
+	inBubble(t, queueing(), answers(busy, ""), func(b *bubble) {
+		c := queueBehindAnother(b)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { b.srv.Shutdown(ctx); close(done) }()
+		began := time.Now()
+		wantBusy(b, c, "draining")
+		within(b.T, time.Since(began), 0)
+		cancel()
+		<-done
+	})
+}
+
+// TestShortWaitIsNotStretched: what is left of a failed attempt's response is
+// waited for no longer than the retry.
+func TestShortWaitIsNotStretched(t *testing.T) {
+	s := settings()
+	s.Default.Default.Retry.MaxAttempts = 3
+	s.Default.Default.Retry.Backoff = policy.Backoff{Initial: 2 * time.Millisecond, Max: 2 * time.Millisecond, Multiplier: 1, Jitter: policy.NoJitter}
+	endless := "HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
+	inBubble(t, s, answers(endless, endless, ok), func(b *bubble) {
+		began := time.Now()
+		if resp := b.send(b.dial(), getUp); resp.StatusCode != 200 {
+			b.Error(resp.Status)
+		}
+		if took := time.Since(began); took != 4*time.Millisecond {
+			b.Errorf("took %v, want two waits of 2 ms", took)
+		}
+	})
+}
+
+// TestObserveCountsBytes: in mode observe too a body past buffer.request is what
+// a retry fails by, whatever its framing.
+func TestObserveCountsBytes(t *testing.T) {
+	for name, request := range map[string]string{
+		"length":              "Content-Length: 6\r\n\r\nabcdef",
+		"chunked":             "Transfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n",
+		"chunked, small ones": "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			s.Default.Default.Retry.Mode = policy.ModeObserve
+			s.Default.Default.Buffer.Request = 5
+			inBubble(t, s, answers(unavailable, unavailable), func(b *bubble) {
+				c := b.dial()
+				go func() { // the second time head and body come apart
+					io.WriteString(c, "PUT http://up/ HTTP/1.1\r\nHost: up\r\n"+request)
+				}()
+				wantNotReplayable(b, c, 1)
+				c = b.dial()
+				go func() {
+					io.WriteString(c, "PUT http://up/ HTTP/1.1\r\nHost: up\r\n"+request[:len(request)-8])
+					time.Sleep(time.Second)
+					io.WriteString(c, request[len(request)-8:])
+				}()
+				wantNotReplayable(b, c, 2)
+			})
+		})
+	}
+}
+
+func wantNotReplayable(b *bubble, c net.Conn, n float64) {
+	b.Helper()
+	resp := readResponse(b.T, bufio.NewReader(c))
+	if got, want := resp.Header.Get("Proxy-Status"), "mulligan; attempts=1; stop=body_not_replayable; received-status=503"; got != want {
+		b.Errorf("%q, want %q", got, want)
+	}
+	if got := counter(b, b.reg, "mulligan_bodies_not_replayable_total"); got != n {
+		b.Errorf("%v bodies counted, want %v", got, n)
+	}
+}
+
+// TestSilentTunnelsHoldNoSlot: a tunnel over which nobody has said anything yet is
+// none of the pool's connections either.
+func TestSilentTunnelsHoldNoSlot(t *testing.T) {
+	s := settings()
+	s.Default.Connections.MaxPerEndpoint = 1
+	inBubble(t, s, answers(ok, ok), func(b *bubble) {
+		var last net.Conn
+		for range 3 {
+			last = b.dial()
+			if resp := b.send(last, "CONNECT up:80 HTTP/1.1\r\nHost: up\r\n\r\n"); resp.StatusCode != 200 {
+				b.Fatal(resp.Status, resp.Header.Get("Proxy-Status"))
+			}
+		}
+		time.Sleep(time.Second)
+		if resp := b.send(last, "GET / HTTP/1.1\r\nHost: up\r\n\r\n"); resp.StatusCode != 200 {
+			b.Error(resp.Status, resp.Header.Get("Proxy-Status"))
+		}
+	})
+}
