@@ -95,12 +95,15 @@ func (r *reader) room() int {
 	return leastRoom
 }
 
+// beginning is how many bytes tell a head from something else.
+const beginning = len("HTTP/1.")
+
 // findHead reads until a whole head is buffered and returns its bytes, which it
 // consumes. The error of a read comes as it is; the scanner tells whether any
 // byte of the head had come. check looks at a head that is not whole yet, so
 // that what can never become one is not waited for.
 func (r *reader) findHead(s *scanner, check func(partial []byte) error) ([]byte, error) {
-	for {
+	for checked := false; ; {
 		unread := r.buffered()
 		if len(unread) > s.pos {
 			n, err := s.scan(unread)
@@ -116,8 +119,14 @@ func (r *reader) findHead(s *scanner, check func(partial []byte) error) ([]byte,
 			if begun := unread[s.start:]; len(begun) > 1 || len(begun) == 1 && begun[0] != '\r' {
 				r.c.enter(ReadingHead) // an empty line behind the last message begins none
 			}
-			if err := check(unread[s.start:]); err != nil {
-				return nil, err
+			if !checked {
+				begun := unread[s.start:]
+				if checked = s.line > s.start; !checked { // the first line is not whole: it is not read over and over
+					begun = begun[:min(len(begun), beginning)]
+				}
+				if err := check(begun); err != nil {
+					return nil, err
+				}
 			}
 		}
 		if err := r.fill(r.room()); err != nil {
