@@ -80,10 +80,10 @@ func TestRequestThatMeetsTheDrainIsFinished(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 	<-served
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go srv.Shutdown(ctx)
-	ours.SetDeadline(time.Now().Add(3 * time.Second))
+	ours.SetDeadline(time.Now().Add(20 * time.Second))
 	<-begun
 	go io.WriteString(ours, "hello")
 	resp, err := http.ReadResponse(bufio.NewReader(ours), nil)

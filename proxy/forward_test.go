@@ -2,9 +2,11 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,7 +64,12 @@ func TestBusyAuthorityOutlivesStrangers(t *testing.T) {
 	})
 	s := settings()
 	s.Default.Budget = policy.BudgetConfig{Burst: 3, Window: time.Minute}
-	srv := start(t, s)
+	srv, _ := startWith(t, s, func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address != addr { // nothing is asked of what may listen on this machine
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}, nil)
 	busy, busyR := call(t, srv)
 	get := func() string {
 		fmt.Fprintf(busy, "GET http://%s/ HTTP/1.1\r\nHost: x\r\n\r\n", addr)

@@ -64,7 +64,7 @@ func rawServe(t testing.TB, serve func(n int, c net.Conn, r *bufio.Reader)) stri
 	return ln.Addr().String()
 }
 
-// call opens a connection to the proxy that gives up after ten seconds.
+// call opens a connection to the proxy that gives up after a minute.
 func call(t testing.TB, srv *proxy.Server) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", srv.Addr().String())
@@ -72,7 +72,7 @@ func call(t testing.TB, srv *proxy.Server) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return c, bufio.NewReader(c)
 }
 
@@ -176,9 +176,9 @@ func counter(t testing.TB, reg *prometheus.Registry, name string, labels ...stri
 	return sum
 }
 
-// eventually waits for a condition for up to three seconds.
+// eventually waits for a condition, for longer than any machine is busy.
 func eventually(ok func() bool) bool {
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return true
 		}

@@ -89,7 +89,7 @@ func TestDeniedByReload(t *testing.T) {
 // removed answers 421, to absolute-form too.
 func TestRemovedListenerIsNoForwardProxy(t *testing.T) {
 	origin := rawServe(t, echoHead(""))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.72.1:0") // whose ports nobody else takes once it is closed
 	if err != nil {
 		t.Fatal(err)
 	}

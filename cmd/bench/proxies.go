@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -118,16 +119,22 @@ func startProxy(ctx context.Context, name string, port int, cmd func(context.Con
 	return &proxy{p, address}, nil
 }
 
-// freePorts returns n different loopback ports that nobody listens on.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+// freePorts returns n different loopback ports that nobody listens on: below the
+// range from which the kernel gives ports away, so that nobody gets one before
+// the program that it is for listens on it.
+func freePorts(n int) (ports []int, err error) {
+	const first, count, tries = 10_000, 8_000, 1000
+	for range tries {
+		if len(ports) == n {
+			return ports, nil
+		}
+		port := first + rand.IntN(count)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+			continue
 		}
 		defer listener.Close() // all at the end, so that they differ
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
-	return ports, nil
+	return nil, fmt.Errorf("no free port: %w", err)
 }

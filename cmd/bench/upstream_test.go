@@ -191,11 +191,12 @@ func TestAwaitTellsWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.stop()
-	ports, err := freePorts(1)
+	closed, err := net.Listen("tcp", "127.0.73.1:0") // whose ports nobody else takes
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.await(t.Context(), fmt.Sprintf("127.0.0.1:%d", ports[0]))
+	closed.Close()
+	err = p.await(t.Context(), closed.Addr().String())
 	if err == nil || !strings.Contains(err.Error(), "refuser ended at once: bad configuration") {
 		t.Errorf("%v", err)
 	}

@@ -147,7 +147,7 @@ func TestMulliganPolicyTightens(t *testing.T) {
 		}
 	}
 	u = answers(t, hang)
-	p.get(u.url("/"), "Mulligan-Policy: total=0.3").expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
+	p.get(u.url("/"), "Mulligan-Policy: total=3").expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
 }
 
 // A total beyond the policy's own loosens nothing.

@@ -83,7 +83,7 @@ func TestMaxAttempts(t *testing.T) {
 func TestWaitingGauge(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(503, ""), text(200, ""))
-	p := start(t, `defaults: {retry: {backoff: {strategy: constant, initial_delay: 1500ms, jitter: none}}}`)
+	p := start(t, `defaults: {retry: {backoff: {strategy: constant, initial_delay: 4s, jitter: none}}}`)
 	c := dial(t, p.proxy)
 	c.send(head("GET", u.url("/")))
 	p.wantMetric(1, "mulligan_retries_waiting", "upstream=default")

@@ -30,7 +30,7 @@ func TestBudgetOfADeadUpstream(t *testing.T) {
 // The class of the failure does not matter.
 func TestBudgetOfFailureClasses(t *testing.T) {
 	t.Parallel()
-	p := start(t, `defaults: {timeout: {attempt: 150ms}, retry: {backoff: {initial_delay: 1ms, max_delay: 2ms}}}`)
+	p := start(t, burst3)
 	for name, how := range map[string]answer{"fin": fin, "reset": reset, "truncated": rawClose("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")} {
 		u := answers(t, how)
 		for range 5 {

@@ -157,7 +157,7 @@ func TestConnectionRefused(t *testing.T) {
 // A POST to a port that opens during its retries arrives once, and whole.
 func TestPOSTWaitsForThePort(t *testing.T) {
 	t.Parallel()
-	p := start(t, `defaults: {retry: {max_attempts: 10, backoff: {strategy: constant, initial_delay: 300ms, jitter: none}, budget: {burst: 100}}}`)
+	p := start(t, `defaults: {retry: {max_attempts: 10, backoff: {strategy: constant, initial_delay: 1s, jitter: none}, budget: {burst: 100}}}`)
 	addr := freeAddr(t)
 	c := dial(t, p.proxy)
 	c.send(head("POST", "http://"+addr+"/", "Content-Length: 5") + "hello")

@@ -13,8 +13,8 @@ func TestSlowHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := dial(t, p.proxy)
+			begun := time.Now() // before the first byte can arrive
 			c.send(first)
-			begun := time.Now()
 			r := c.next("GET")
 			r.expectProblem(t, 408, "attempts=0; stop=permanent")
 			if waited := time.Since(begun); waited < 9*time.Second {

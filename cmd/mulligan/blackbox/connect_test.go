@@ -178,7 +178,7 @@ func TestConnectRefused(t *testing.T) {
 // A port that opens while the dial is retried makes the tunnel succeed.
 func TestConnectRetriedUntilItListens(t *testing.T) {
 	t.Parallel()
-	p := start(t, `defaults: {retry: {max_attempts: 10, backoff: {strategy: constant, initial_delay: 300ms, jitter: none}, budget: {burst: 100}}}`)
+	p := start(t, `defaults: {retry: {max_attempts: 10, backoff: {strategy: constant, initial_delay: 1s, jitter: none}, budget: {burst: 100}}}`)
 	addr := freeAddr(t)
 	c := dial(t, p.proxy)
 	c.send(lines("CONNECT "+addr+" HTTP/1.1", "Host: "+addr))
@@ -243,12 +243,12 @@ func TestTunnelIdle(t *testing.T) {
 	t.Parallel()
 	gone := make(chan bool, 1)
 	u := serve(t, func(p *peer) { p.write("."); gone <- p.ended() })
-	p := start(t, `defaults: {timeout: {tunnel_idle: 1s}}`)
+	p := start(t, `defaults: {timeout: {tunnel_idle: 3s}}`)
+	begun := time.Now() // before the tunnel's first byte can move
 	c := p.connect(u.addr)
-	begun := time.Now()
 	expectBytes(t, "first byte", c.r, ".")
 	c.expectEnd()
-	if waited := time.Since(begun); waited < 500*time.Millisecond {
+	if waited := time.Since(begun); waited < 2500*time.Millisecond {
 		t.Errorf("the tunnel ended after %v, before tunnel_idle", waited)
 	}
 	want(t, "the upstream's side ended", <-gone, true)

@@ -53,7 +53,7 @@ func TestCrowdIsCutAndRetried(t *testing.T) {
 		}
 		return text(200, r.Target)(p, r)
 	})
-	p := start(t, "log: {access: false}\ndefaults: {timeout: {attempt: 2s}, retry: {max_attempts: 2, "+quick+"}}")
+	p := start(t, "log: {access: false}\ndefaults: {timeout: {attempt: 5s}, retry: {max_attempts: 2, "+quick+"}}")
 	atOnce(t, p, crowdSize, func(c *client, i int) string {
 		target := fmt.Sprintf("/%d", i)
 		r := c.do("GET", u.url(target), "")

@@ -94,7 +94,7 @@ func TestReloadOfConnections(t *testing.T) {
 	want(t, "connections before", u.connections(), 1)
 	writeFile(t, p.file, p.fill(config("200ms")))
 	p.signal(syscall.SIGHUP)
-	p.wantMetric(1, "mulligan_config_reloads_total", "result=success")
+	p.awaitReloads(1)
 	eventually(t, "the idle connection to be closed", func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -114,7 +114,7 @@ func TestReloadWithANewListen(t *testing.T) {
 	p := start(t, config(first))
 	writeFile(t, p.file, p.fill(config(second)))
 	p.signal(syscall.SIGHUP)
-	p.wantMetric(1, "mulligan_config_reloads_total", "result=success")
+	p.awaitReloads(1)
 	eventually(t, "the log to say so", func() bool { return strings.Contains(p.log.String(), "restart") })
 	listen(t, second).Close()
 	want(t, "the mount goes on", p.raw(lines("GET /d/ HTTP/1.1", "Host: h")).Body, "still")

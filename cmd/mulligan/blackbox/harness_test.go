@@ -217,7 +217,7 @@ func (p *mulligan) awaitReady(from string) {
 
 // probe asks the admin port for a path and returns the status, 0 for none.
 func probe(addr, from, path string) int {
-	dialer := net.Dialer{Timeout: time.Second}
+	dialer := net.Dialer{Timeout: patience}
 	if from != "" {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
 	}

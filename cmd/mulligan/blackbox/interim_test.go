@@ -216,18 +216,18 @@ func TestInterimsStretchNothing(t *testing.T) {
 			if _, err := p.Write([]byte(early)); err != nil {
 				return false
 			}
-			linger(50 * time.Millisecond)
+			linger(200 * time.Millisecond) // 32 at most are let pass
 		}
 		return false
 	}
 	u := answers(t, dripping, text(200, "second"))
-	p := start(t, `defaults: {timeout: {attempt: 800ms, total: 20s}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 3s, total: 20s}, retry: {`+quick+`}}`)
 	p.get(u.url("/")).expect(t, 200, "attempts=2; stop=success; received-status=200")
 	p.wantMetric(1, "mulligan_attempts_total", "result=timeout")
 
 	u = answers(t, dripping)
 	c := dial(t, p.proxy)
-	c.send(head("POST", u.url("/"), "Content-Length: 0", "Mulligan-Policy: total=0.3"))
+	c.send(head("POST", u.url("/"), "Content-Length: 0", "Mulligan-Policy: total=3"))
 	want(t, "interim", c.next("POST").Status, 103)
 	c.final("POST").expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
 }

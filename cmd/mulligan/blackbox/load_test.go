@@ -2,7 +2,6 @@ package blackbox
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,14 +39,15 @@ func crowd(t *testing.T, p *mulligan, n int, stop chan struct{}, request func(i 
 	return func() int64 { wg.Wait(); return served.Load() }
 }
 
-// sometimes gives one answer with a probability, else the other: the same in
-// every run but for the order in which requests arrive.
-func sometimes(probability float64, this, other answer) answer {
+// firstOf gives the first attempt for each nth target one answer, all others the
+// other: no request can have bad luck in all of its attempts.
+func firstOf(n int, this, other answer) answer {
 	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(1, 2))
+	tries := map[string]int{}
 	return func(p *peer, r *request) bool {
 		mu.Lock()
-		first := rng.Float64() < probability
+		tries[r.Target]++
+		first := tries[r.Target] == 1 && len(tries)%n == 0
 		mu.Unlock()
 		if first {
 			return this(p, r)
@@ -60,13 +60,13 @@ func sometimes(probability float64, this, other answer) answer {
 // or the new.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
-	u := answers(t, sometimes(0.2, text(503, "no"), text(200, "yes")))
+	u := answers(t, firstOf(5, text(503, "no"), text(200, "yes")))
 	config := func(n int) string {
 		return fmt.Sprintf("defaults: {retry: {max_attempts: %d, %s}}\nupstreams: {named: {hosts: [\"%s\"]}}\n", 8+n%3, quick, u.addr)
 	}
 	p := start(t, "log: {access: false}\n"+config(0))
 	stop := make(chan struct{})
-	wait := crowd(t, p, 6, stop, func(int) string { return head("GET", u.url("/")) }, func(r response) string {
+	wait := crowd(t, p, 6, stop, func(i int) string { return head("GET", u.url(fmt.Sprint("/", i))) }, func(r response) string {
 		if r.Status != 200 || r.Body != "yes" {
 			return fmt.Sprintf("status %d, %v, body %q, %q", r.Status, r.Broken, r.Body, r.get("Proxy-Status"))
 		}

@@ -90,7 +90,7 @@ func TestMutatedMessages(t *testing.T) {
 	})
 	p := start(t, fmt.Sprintf(`
 log: {access: false}
-defaults: {timeout: {connect: 1s, attempt: 300ms, total: 1s, idle: 1s, tunnel_idle: 500ms}, retry: {%s}}
+defaults: {timeout: {connect: 1s, attempt: 300ms, total: 10s, idle: 1s, tunnel_idle: 500ms}, retry: {%s}}
 upstreams: {claimed: {hosts: [claimed.internal], mount: /mount, endpoints: ["http://%s"]}}
 unmatched: deny # no mutated name is looked up, no mutated address called
 `, quick, u.addr))

@@ -15,7 +15,7 @@ func TestHangWithinTheHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := answers(t, func(p *peer, r *request) bool { p.write(beginning); return hang(p, r) }, text(200, "second"))
-			p := start(t, `defaults: {timeout: {attempt: 2s}, retry: {`+quick+`}}`)
+			p := start(t, `defaults: {timeout: {attempt: 5s}, retry: {`+quick+`}}`)
 			r := p.get(u.url("/"))
 			r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 			want(t, "body", r.Body, "second")
@@ -70,7 +70,7 @@ func TestUpstreamThatDoesNotReadIsGivenUp(t *testing.T) {
 			release := make(chan bool)
 			u := serve(t, func(p *peer) { p.head(); <-release })
 			defer close(release)
-			p := start(t, `defaults: {timeout: {idle: 500ms}, buffer: {request: 64KiB}, retry: {`+quick+`}}`)
+			p := start(t, `defaults: {timeout: {idle: 2s}, buffer: {request: 64KiB}, retry: {`+quick+`}}`)
 			c := dial(t, p.proxy)
 			go c.send(head(method, u.url("/"), "Content-Length: 40000000") + strings.Repeat("x", 40_000_000))
 			begun := time.Now()
@@ -205,7 +205,7 @@ func TestRetryAfterAStalledUpload(t *testing.T) {
 func TestStalledClientsAreToBlame(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
-	p := start(t, `defaults: {timeout: {idle: 400ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {idle: 2s}, retry: {`+quick+`}}`)
 	conns := make([]*client, 60)
 	for i := range conns {
 		conns[i] = dial(t, p.proxy)

@@ -16,7 +16,7 @@ func slowly(d time.Duration, then answer) answer {
 func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	u := answers(t, hang, text(200, "second"))
-	p := start(t, `defaults: {timeout: {attempt: 2s}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 5s}, retry: {`+quick+`}}`)
 	r := p.get(u.url("/"))
 	r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 	want(t, "body", r.Body, "second")
@@ -57,7 +57,7 @@ func TestAttemptTimeoutOfAHeldResponse(t *testing.T) {
 		p.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 		return hang(p, r)
 	}, text(200, "whole"))
-	p := start(t, `defaults: {timeout: {attempt: 2s}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 5s}, retry: {`+quick+`}}`)
 	r := p.get(u.url("/"))
 	r.expect(t, 200, "attempts=2; stop=success; received-status=200")
 	want(t, "body", r.Body, "whole")
@@ -68,10 +68,10 @@ func TestAttemptTimeoutOfAHeldResponse(t *testing.T) {
 func TestAttemptTimeoutStartsAfterTheUpload(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
-	p := start(t, `defaults: {timeout: {attempt: 1500ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 3s}, retry: {`+quick+`}}`)
 	c := dial(t, p.proxy)
-	c.send(head("PUT", u.url("/"), "Content-Length: 8"))
-	for range 8 {
+	c.send(head("PUT", u.url("/"), "Content-Length: 12"))
+	for range 12 {
 		linger(300 * time.Millisecond)
 		c.send("x")
 	}
@@ -84,11 +84,11 @@ func TestWindowEndsAttempt(t *testing.T) {
 	t.Parallel()
 	gone := make(chan bool, 1)
 	u := answers(t, func(p *peer, _ *request) bool { gone <- p.ended(); return false })
-	p := start(t, `defaults: {timeout: {attempt: 0s, total: 400ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 0s, total: 3s}, retry: {`+quick+`}}`)
 	begun := time.Now()
 	p.get(u.url("/")).expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
-	if spent := time.Since(begun); spent < 380*time.Millisecond {
-		t.Errorf("the window of 400 ms ended after %v", spent)
+	if spent := time.Since(begun); spent < 2980*time.Millisecond {
+		t.Errorf("the window of 3 s ended after %v", spent)
 	}
 	want(t, "the attempt was cancelled", <-gone, true)
 	p.wantMetric(1, "mulligan_attempts_total", "result=timeout")
@@ -100,7 +100,7 @@ func TestWindowEndsAttempt(t *testing.T) {
 func TestWindowEndsPOST(t *testing.T) {
 	t.Parallel()
 	u := answers(t, hang)
-	p := start(t, `defaults: {timeout: {attempt: 0s, total: 300ms}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 0s, total: 3s}, retry: {`+quick+`}}`)
 	p.do("POST", u.url("/"), "x").expectProblem(t, 504, "attempts=1; stop=window; error=http_response_timeout")
 }
 
@@ -140,15 +140,15 @@ func TestWindowSpansAttempts(t *testing.T) {
 func TestWindowStandsStillDuringUpload(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(200, ""))
-	p := start(t, `defaults: {timeout: {attempt: 0s, total: 2s}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 0s, total: 3s}, retry: {`+quick+`}}`)
 	c := dial(t, p.proxy)
-	c.send(head("POST", u.url("/"), "Content-Length: 10"))
-	for range 10 {
+	c.send(head("POST", u.url("/"), "Content-Length: 12"))
+	for range 12 {
 		linger(300 * time.Millisecond)
 		c.send("x")
 	}
 	c.next("POST").expect(t, 200, "")
-	want(t, "body", u.request(1).Body, "xxxxxxxxxx")
+	want(t, "body", u.request(1).Body, "xxxxxxxxxxxx")
 }
 
 // The window ends with the response header: it never cuts a body.
@@ -163,7 +163,7 @@ func TestWindowNeverCutsABody(t *testing.T) {
 		p.write("0\r\n\r\n")
 		return true
 	})
-	p := start(t, `defaults: {timeout: {attempt: 1s, total: 2s}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {attempt: 3s, total: 3s}, retry: {`+quick+`}}`)
 	r := p.get(u.url("/"))
 	r.expect(t, 200, "")
 	want(t, "body", r.Body, "xxxxxxxx")
