@@ -104,6 +104,19 @@ func (g *guard) judge(addr netip.AddrPort, exempt bool) error {
 	return nil
 }
 
+// loopbackIPv4 is what localhost stands for before its other address, ::1.
+var loopbackIPv4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// judgeLocalhost judges the name localhost by the address that is dialled first.
+// The other one counts only where an own listener is there: a name that leads to
+// one is another spelling of it, whatever else it leads to.
+func (g *guard) judgeLocalhost(port uint16, exempt bool) error {
+	if err := g.judge(netip.AddrPortFrom(loopbackIPv4, port), exempt); err != nil {
+		return err
+	}
+	return g.judge(netip.AddrPortFrom(netip.IPv6Loopback(), port), true)
+}
+
 // ownListeners knows every address at which this process accepts connections,
 // so that no request is ever sent round in a circle.
 type ownListeners struct {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,11 +46,15 @@ type peer struct {
 	parent *url.URL    // parent_proxy; nil: dial directly
 }
 
-func (p *peer) addr() string {
-	if ip, ok := legacyIPv4(p.host); ok {
-		return hostport(ip.String(), p.port)
+func (p *peer) addr() string { return hostport(dotted(p.host), p.port) }
+
+// dotted writes a host that is an IPv4 address in another spelling (127.1) as the
+// address that it is, so that no resolver is asked what it means.
+func dotted(host string) string {
+	if ip, ok := legacyIPv4(host); ok {
+		return ip.String()
 	}
-	return hostport(p.host, p.port)
+	return host
 }
 
 type connectTimeoutKey struct{}
@@ -166,6 +171,9 @@ func judgeBehindParent(ctx context.Context, g *guard, p *peer) error {
 	if !g.own.port(uint16(p.port)) {
 		return nil
 	}
+	if isLocalhost(p.host) {
+		return g.judgeLocalhost(uint16(p.port), true)
+	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.host)
 	if err != nil {
 		return nil // then it is none of our names
@@ -183,6 +191,35 @@ func (s *Server) dialJudged(ctx context.Context, g *guard, addr string, exempt b
 	if s.opts.Dial != nil {
 		return s.opts.Dial(ctx, "tcp", addr)
 	}
+	if host, port, err := net.SplitHostPort(addr); err == nil && isLocalhost(host) {
+		return g.dialLocalhost(ctx, port, exempt)
+	}
+	return g.dial(ctx, addr, exempt)
+}
+
+// dialLocalhost dials what RFC 6761 6.3 says that localhost, and every name under
+// it, stands for. Resolvers differ: some know the name but none under it, some
+// would ask the world.
+func (g *guard) dialLocalhost(ctx context.Context, port string, exempt bool) (net.Conn, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.judgeLocalhost(uint16(n), exempt); err != nil {
+		return nil, err
+	}
+	conn, err := g.dial(ctx, net.JoinHostPort(loopbackIPv4.String(), port), exempt)
+	if err == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	if conn, other := g.dial(ctx, net.JoinHostPort(netip.IPv6Loopback().String(), port), exempt); other == nil {
+		return conn, nil
+	}
+	return nil, err
+}
+
+// dial dials an address; the guard judges what a name in it turns out to be.
+func (g *guard) dial(ctx context.Context, addr string, exempt bool) (net.Conn, error) {
 	// Of a name with several addresses the dialer tries all, and returns the error
 	// of only one.
 	var refused atomic.Pointer[deniedError]
@@ -204,12 +241,20 @@ func (s *Server) dialJudged(ctx context.Context, g *guard, addr string, exempt b
 	return conn, err
 }
 
+// parentAddr is the address of parent_proxy to dial.
 func parentAddr(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
+	host, port := parentAuthority(u)
+	return hostport(host, port)
+}
+
+// parentAuthority is the host of parent_proxy, read as that of any peer, and the
+// port; the configuration has checked that it is one.
+func parentAuthority(u *url.URL) (host string, port int) {
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		port = 80 // none is written
 	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return dotted(u.Hostname()), port
 }
 
 // errParentRefused is a parent proxy's answer to CONNECT that is not a 2xx.

@@ -2,10 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net"
-	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"mulligan/policy"
@@ -13,9 +9,8 @@ import (
 )
 
 // What can be said of a request before it is sent, for `mulligan explain`.
-// Targets and fields are read, and addresses judged, by the code that the doors
-// use. What names and configured listeners will turn out to be at run time is
-// only foreseen (Forbids, Listeners): no resolver is asked, no port is bound.
+// Targets and fields are read by the code that the doors use; foresee_dial.go has
+// what can be said of the addresses.
 
 // Target is where a URL in absolute-form leads.
 type Target struct {
@@ -87,6 +82,28 @@ func CrossSite(h h1.Header) bool {
 	return false
 }
 
+// Unauthorized reports whether a request with this header gets 407 on the proxy
+// port. reverse is one as to a server, in origin-form.
+func (s *Settings) Unauthorized(h h1.Header, reverse bool, own Listeners) bool {
+	if s.Auth == nil || basicMatches(h.GetKnown(h1.NameProxyAuthorization), s.Auth) {
+		return false
+	}
+	_, beyond := own.known()
+	return !reverse || beyond && len(s.AllowClients) == 0
+}
+
+// AnswersItself returns the status with which the proxy itself answers a request
+// that Max-Forwards lets go no further; 0 where it does not.
+func AnswersItself(req *h1.Request) int {
+	switch {
+	case !lastHop(req):
+		return 0
+	case req.ContentLength != 0:
+		return 400
+	}
+	return 200
+}
+
 // Keyed reports whether a request with this header counts as carrying the
 // idempotency key called name.
 func Keyed(h h1.Header, name string) bool {
@@ -108,111 +125,4 @@ func Unmet(c policy.Class) string {
 		return "it takes buffer.first_event, which this version does not have"
 	}
 	return ""
-}
-
-// Literal returns the address that a host stands for without anybody being
-// asked: an address in any spelling, or localhost, which is 127.0.0.1 here.
-func Literal(host string) (addr netip.Addr, ok bool) {
-	if isLocalhost(host) {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
-	}
-	return literal(host)
-}
-
-// literal reads an address as dials do: (*peer).addr, and then package net.
-func literal(host string) (addr netip.Addr, ok bool) {
-	if ip, ok := legacyIPv4(host); ok {
-		return ip, true
-	}
-	ip, err := netip.ParseAddr(host)
-	return ip.Unmap(), err == nil
-}
-
-// isLocalhost reports whether a name is loopback by definition (RFC 6761 6.3).
-func isLocalhost(host string) bool {
-	host = foldHost(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
-
-// Listeners are this process's own, by the addresses that are configured.
-type Listeners struct {
-	Proxy  string
-	Others []string
-}
-
-// Forbids returns why the settings forbid to dial host and port, or "", as far
-// as that shows without a resolver: of names it knows localhost and those of
-// the listeners.
-func (s *Settings) Forbids(host string, port int, endpoint bool, own Listeners) string {
-	addrs, beyond := own.known()
-	g := &guard{allow: s.AllowDestinations, deny: s.DenyDestinations, denyLoopback: beyond, own: newOwnListeners(addrs)}
-	if parent := s.ParentProxy; parent != nil {
-		port, _ := strconv.Atoi(parent.Port())
-		if why := g.foresee(parent.Hostname(), port, true, own); why != "" {
-			return "parent_proxy: " + why
-		}
-	}
-	if _, ok := literal(host); !ok && s.ParentProxy != nil {
-		endpoint = true // the parent resolves names: no more is asked of them than not to lead back here
-	}
-	return g.foresee(host, port, endpoint, own)
-}
-
-// foresee judges one host.
-func (g *guard) foresee(host string, port int, exempt bool, own Listeners) string {
-	ip, ok := Literal(host)
-	if !ok {
-		if own.named(host, port) {
-			return ownListener
-		}
-		return ""
-	}
-	why := g.rule(ip, port, exempt)
-	if why == "" && isLocalhost(host) { // the other address of the name
-		why = g.rule(netip.IPv6Loopback(), port, true)
-	}
-	return why
-}
-
-// rule returns by which rule the address is denied, or "".
-func (g *guard) rule(ip netip.Addr, port int, exempt bool) string {
-	var denied *deniedError
-	if errors.As(g.judge(netip.AddrPortFrom(ip, uint16(port)), exempt), &denied) {
-		return denied.Rule
-	}
-	return ""
-}
-
-// known returns the addresses as they will be bound, of those that can be known,
-// and whether the proxy port is beyond loopback; a name might be anything.
-func (l Listeners) known() (addrs []net.Addr, beyond bool) {
-	for i, address := range append([]string{l.Proxy}, l.Others...) {
-		host, port, err := net.SplitHostPort(address)
-		n, perr := strconv.ParseUint(port, 10, 16)
-		if err != nil || perr != nil {
-			continue
-		}
-		ip, ok := Literal(host)
-		if host == "" {
-			ip, ok = netip.IPv6Unspecified(), true
-		}
-		if i == 0 {
-			beyond = !ok || !ip.IsLoopback()
-		}
-		if ok {
-			addrs = append(addrs, net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(n))))
-		}
-	}
-	return addrs, beyond
-}
-
-// named reports whether a listener is configured by this name and port.
-func (l Listeners) named(name string, port int) bool {
-	for _, address := range append([]string{l.Proxy}, l.Others...) {
-		host, p, err := net.SplitHostPort(address)
-		if err == nil && p == strconv.Itoa(port) && foldHost(host) == foldHost(name) {
-			return true
-		}
-	}
-	return false
 }

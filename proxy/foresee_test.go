@@ -141,3 +141,57 @@ func TestForbids(t *testing.T) {
 		}
 	}
 }
+
+// TestCredentialsBeyondLoopback: where nothing but credentials guards an open
+// proxy port, requests as to a server show them too.
+func TestCredentialsBeyondLoopback(t *testing.T) {
+	open := &Settings{Auth: &Credentials{"u", "p"}}
+	fenced := &Settings{Auth: open.Auth, AllowClients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	for _, test := range []struct {
+		settings *Settings
+		proxy    string
+		reverse  bool
+		want     bool
+	}{
+		{open, "0.0.0.0:7080", true, true},
+		{open, "127.0.0.1:7080", true, false},
+		{open, "localhost:7080", true, false},
+		{fenced, "0.0.0.0:7080", true, false},
+		{fenced, "0.0.0.0:7080", false, true},
+		{&Settings{}, "0.0.0.0:7080", false, false},
+	} {
+		if got := test.settings.Unauthorized(nil, test.reverse, Listeners{Proxy: test.proxy}); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+// TestReached: a wildcard listener is at the addresses of this machine alone, as
+// the guard has it.
+func TestReached(t *testing.T) {
+	own := Listeners{Proxy: "0.0.0.0:7080", Others: []string{"[::1]:7081", "admin.example:7082"}}
+	for _, test := range []struct {
+		host string
+		port int
+		want bool
+	}{
+		{"127.0.0.1", 7080, true},
+		{"127.9", 7080, true},
+		{"::1", 7080, true},
+		{"::ffff:127.0.0.1", 7080, true},
+		{"0.0.0.0", 7080, true},
+		{"localhost", 7080, true},
+		{"192.0.2.9", 7080, false}, // no machine's (RFC 5737)
+		{"2001:db8::9", 7080, false},
+		{"169.254.169.254", 7080, false}, // denied, but not for being ours
+		{"api.example", 7080, false},
+		{"localhost", 7081, true},
+		{"127.0.0.1", 7081, false},
+		{"ADMIN.example.", 7082, true},
+		{"127.0.0.1", 7082, false},
+	} {
+		if got := own.Reached(test.host, test.port); got != test.want {
+			t.Errorf("%s:%d: %v", test.host, test.port, got)
+		}
+	}
+}

@@ -97,6 +97,9 @@ func help(t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(args) > 1 {
+		return misuse("`mulligan help` lists the commands", "unexpected argument %q", args[1])
+	}
 	fmt.Fprint(t.out, v.usage)
 	return nil
 }

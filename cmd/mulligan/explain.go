@@ -25,7 +25,8 @@ Nothing is sent. Without --status and --failure it says so of every failure.
   --status N   the upstream answers with this status
   --response-header 'K: V'
                a field of that answer, such as Retry-After; may be repeated
-  --failure C  the attempt ends with this failure class, such as connection_reset
+  --failure C  the attempt ends with this failure class, such as connection_reset;
+               with truncated, --status is that of the response that broke off
 
 URL is what the client asks for: http://api.example.com/v1/things as through
 HTTP_PROXY, or a URL of mulligan's own ports where there is a mount or a listen.
@@ -39,7 +40,8 @@ type question struct {
 	method   string
 	url      string
 	target   proxy.Target
-	header   h1.Header // of the request
+	header   h1.Header   // of the request
+	head     *h1.Request // the same, as the proxy's reader reads it
 	asked    proxy.Asked
 	outcome  policy.Outcome // of each attempt; where given
 	given    bool           // an outcome was
@@ -54,7 +56,7 @@ func runExplain(t terminal, args []string) error {
 	f.StringVar(&q.method, "X", "GET", "")
 	f.Func("H", "", fieldInto(&q.header))
 	f.Func("response-header", "", fieldInto(&q.response))
-	status, class := f.String("status", "", ""), f.String("failure", "", "")
+	status, class := textFlag(f, "status"), textFlag(f, "failure")
 	others, err := f.parse(t, args, 1)
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func runExplain(t terminal, args []string) error {
 	if len(others) == 0 {
 		return misuse("such as: mulligan explain --status 503 http://api.example.com/v1/things", "explain needs a URL")
 	}
-	if err := q.read(others[0], *status, *class); err != nil {
+	if err := q.read(others[0], status(), class()); err != nil {
 		return err
 	}
 	src, err := find()
@@ -79,20 +81,8 @@ func runExplain(t terminal, args []string) error {
 	return nil
 }
 
-// fieldInto reads the argument of -H into a header.
-func fieldInto(h *h1.Header) func(string) error {
-	return func(s string) error {
-		name, value, ok := strings.Cut(s, ":")
-		if !ok || strings.Trim(name, " \t") != name || name == "" {
-			return fmt.Errorf("want 'Name: value', not %q", s)
-		}
-		*h = append(*h, h1.Field{Name: []byte(name), Value: []byte(strings.Trim(value, " \t"))})
-		return nil
-	}
-}
-
 // read reads what stands in the command line beside the configuration.
-func (q *question) read(url, status, class string) (err error) {
+func (q *question) read(url string, status, class *string) (err error) {
 	q.url = url
 	if q.method == "" || strings.ContainsAny(q.method, " \t\r\n") {
 		return misuse("such as -X POST", "%q is no method", q.method)
@@ -131,11 +121,12 @@ func (q *question) wellFormed() error {
 		defer theirs.Close()
 		_, _ = theirs.Write(append(head, "\r\n"...)) // the reader may have seen enough before its end
 	}()
-	var wire *h1.Error
-	if _, err := h1.NewServerConn(ours, h1.Limits{}).ReadRequest(); errors.As(err, &wire) {
+	req, err := h1.NewServerConn(ours, h1.Limits{}).ReadRequest()
+	if wire := (*h1.Error)(nil); errors.As(err, &wire) {
 		return misuse(fmt.Sprintf("a client that sends it gets %d", wire.Status), "%s", wire.Reason)
 	}
-	return nil
+	q.head = req
+	return err
 }
 
 // readTarget reads the URL, or what CONNECT has in place of one.
@@ -167,66 +158,6 @@ func (q *question) connectHint() string {
 	return "host:port, such as api.example.com:443"
 }
 
-// readOutcome reads --status and --failure.
-func (q *question) readOutcome(status, class string) error {
-	switch {
-	case status != "" && class != "":
-		return misuse("an attempt ends with a status or with a failure class", "--status and --failure exclude each other")
-	case class != "":
-		return q.readClass(class)
-	case status != "":
-		return q.readStatus(status)
-	case len(q.response) > 0:
-		return misuse("add --status, such as --status 503", "--response-header needs the status of the response")
-	}
-	return nil
-}
-
-func (q *question) readClass(word string) error {
-	c, ok := policy.ParseClass(word)
-	if ok {
-		if len(q.response) > 0 {
-			return misuse("use --status for a response that arrived", "--failure %s leaves no response with a header", word)
-		}
-		q.outcome, q.given = policy.Outcome{Class: c}, true
-		return nil
-	}
-	hint := "it is one of " + strings.Join(classNames(), ", ")
-	if _, err := strconv.Atoi(word); err == nil {
-		hint = "for a status write --status " + word
-	} else if near := config.Nearest(word, classNames()); near != "" {
-		hint = "did you mean " + near + "?"
-	}
-	return misuse(hint, "there is no failure class %q", word)
-}
-
-// classNames are the classes that this version can meet.
-func classNames() []string {
-	var names []string
-	for _, c := range policy.Classes() {
-		if proxy.Unmet(c) == "" {
-			names = append(names, c.String())
-		}
-	}
-	return names
-}
-
-func (q *question) readStatus(word string) error {
-	status, err := strconv.Atoi(word)
-	switch {
-	case err != nil:
-		hint := "write a number such as 503"
-		if near := config.Nearest(word, classNames()); near != "" {
-			hint = "for a failure class write --failure " + near
-		}
-		return misuse(hint, "%q is no status", word)
-	case status < 100 || status > 599:
-		return misuse("a status has three digits, such as 503", "--status is %d, and must be 100 to 599", status)
-	}
-	q.outcome, q.given = policy.Outcome{Status: status}, true
-	return nil
-}
-
 // contentLength is the length of the request's body, where a field gives it.
 func (q *question) contentLength() (int64, bool) {
 	n, err := strconv.ParseInt(string(q.header.Get("Content-Length")), 10, 64)
@@ -238,8 +169,14 @@ func (q *question) answer(r *sheet) {
 	r.text("%s %s", q.method, q.url)
 	r.text("")
 	p := q.place()
+	if p.unauthorized != "" {
+		r.row("refused", "407: %s", p.unauthorized)
+		r.text("")
+		r.text("With the right credentials:")
+		r.text("")
+	}
 	q.describe(r, p)
-	if p.refused != "" {
+	if p.refused != "" || p.answered != "" {
 		return
 	}
 	r.text("")
@@ -248,19 +185,4 @@ func (q *question) answer(r *sheet) {
 	} else {
 		q.explainAll(r, p)
 	}
-}
-
-// forbidden returns why the place may not be dialled, as far as that shows
-// without asking for names.
-func (q *question) forbidden(host string, port int, endpoint bool) string {
-	own := proxy.Listeners{Proxy: q.cfg.Proxy, Others: []string{q.cfg.Admin}}
-	for _, u := range q.cfg.Upstreams {
-		if u.Listen != "" {
-			own.Others = append(own.Others, u.Listen)
-		}
-	}
-	if why := q.settings.Forbids(host, port, endpoint, own); why != "" {
-		return "403, class denied: " + why
-	}
-	return ""
 }

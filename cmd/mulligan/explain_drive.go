@@ -39,7 +39,7 @@ func (q *question) drive(p *place, o policy.Outcome, takes time.Duration, random
 	total := q.window(p)
 	for elapsed := time.Duration(0); ; {
 		elapsed = plus(elapsed, takes)
-		st := policy.State{Now: q.now.Add(elapsed), Unlimited: total == 0, Left: total - elapsed, Replayable: q.replayable(p)}
+		st := policy.State{Now: q.now.Add(elapsed), Unlimited: total == 0, Left: total - elapsed, Replayable: q.replayable(p, o.Class)}
 		if total > 0 && elapsed >= total {
 			c.end, st.Left = policy.Outcome{Class: policy.Timeout}, 0
 		}
@@ -105,9 +105,11 @@ func (q *question) window(p *place) time.Duration {
 	return total
 }
 
-// replayable reports whether the body, as far as its length is given, is kept.
-func (q *question) replayable(p *place) bool {
-	if p.tunnel {
+// replayable reports whether the body can be sent again after attempts that end
+// with class c: nothing of it was sent, or it is kept, as far as its length is
+// given.
+func (q *question) replayable(p *place, c policy.Class) bool {
+	if p.tunnel || c.NothingSent() {
 		return true
 	}
 	n, ok := q.contentLength()

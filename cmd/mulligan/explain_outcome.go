@@ -42,6 +42,8 @@ func (q *question) never(p *place, o policy.Outcome) string {
 		return "it would be inside the tunnel; for what is plain HTTP there, ask about its http:// URL"
 	case o.Status != 0 && o.Status < 200 && o.Status != 101:
 		return "an interim response ends no attempt; it is passed on, and the final one decides"
+	case o.Class == policy.Truncated && (q.method == "HEAD" || o.Status == 101 || o.Status == 204 || o.Status == 304):
+		return "such a response has no body that could break off" // RFC 9110 6.4.1
 	case o.Class == policy.Timeout && q.longestAttempt(p, o) == 0:
 		return "without timeout.attempt and timeout.total there is no timeout"
 	}
@@ -50,10 +52,14 @@ func (q *question) never(p *place, o policy.Outcome) string {
 
 // meaning writes an outcome, a class with what it stands for.
 func meaning(o policy.Outcome) string {
-	if o.Class != policy.ClassNone {
-		return o.Class.String() + " (" + outcomes[o.Class] + ")"
+	text := outcomeName(o)
+	if o.Class == policy.ClassNone {
+		return text
 	}
-	return fmt.Sprint(o.Status)
+	if o.Status != 0 {
+		text += fmt.Sprintf(", of a %d", o.Status)
+	}
+	return text + " (" + outcomes[o.Class] + ")"
 }
 
 // dialCan reports whether a dial, which is all of a tunnel that mulligan sees,
@@ -76,23 +82,33 @@ func (q *question) whyHint(r *policy.Retry, o policy.Outcome) string {
 func (q *question) explainCourse(s *sheet, p *place, o policy.Outcome) {
 	takes := q.leastAttempt(p, o)
 	best := q.drive(p, o, takes, shortest, rich(p.upstream.Budget))
+	fresh := q.drive(p, o, takes, shortest, p.upstream.Budget)
 	if len(best.steps) == 1 {
-		s.row("retried", "no, %s", q.ending(p, best))
+		s.row("retried", "no, %s", q.ending(p, best)+unearned(best, fresh))
 		s.row("client", "%s", clientGets(best))
 		return
 	}
 	s.row("retried", "yes, up to %s in all, while the budget has tokens", count(len(best.steps), "attempt"))
 	s.text("")
-	fresh := q.drive(p, o, takes, shortest, p.upstream.Budget)
 	q.schedule(s, p, o, takes, best, len(fresh.steps))
 	s.text("")
-	ending := q.ending(p, best)
-	if n := len(fresh.steps); n < len(best.steps) {
+	if len(fresh.steps) < len(best.steps) {
 		s.row("*", "needs a token that %s brought: at first there are %s", sources(p.upstream.Budget), number(p.upstream.Budget.Burst))
-		ending += fmt.Sprintf("; where nothing was earned, stop=%s after attempt %d", fresh.last.Stop, n)
 	}
-	s.row("then", "%s", ending)
+	s.row("then", "%s", q.ending(p, best)+unearned(best, fresh))
 	s.row("client", "%s", clientGets(best))
+}
+
+// unearned says how a course ends with the tokens that there are at first, where
+// that is sooner or for another reason.
+func unearned(best, fresh course) string {
+	switch n := len(fresh.steps); {
+	case n < len(best.steps):
+		return fmt.Sprintf("; where nothing was earned, stop=%s after attempt %d", fresh.last.Stop, n)
+	case fresh.last.Stop != best.last.Stop:
+		return fmt.Sprintf("; where nothing was earned, stop=%s", fresh.last.Stop)
+	}
+	return ""
 }
 
 // ending says how a course ends, and why.
@@ -254,7 +270,8 @@ func (q *question) line(p *place, o policy.Outcome) line {
 	}
 	found := weigh(&p.route.Retry, o)
 	l := line{[]policy.Outcome{o}, "no", verdictWords[found.verdict] + ": " + found.why}
-	c := q.drive(p, o, q.leastAttempt(p, o), shortest, rich(p.upstream.Budget))
+	takes := q.leastAttempt(p, o)
+	c := q.drive(p, o, takes, shortest, rich(p.upstream.Budget))
 	switch {
 	case found.verdict == policy.Succeeded:
 		l.retried, l.why = "-", found.why
@@ -263,7 +280,8 @@ func (q *question) line(p *place, o policy.Outcome) line {
 	case found.verdict == policy.Retryable && c.uncut != policy.Going:
 		l.why = c.uncut.String() + ", so timeout.attempt does not cut it, though " + found.why
 	case found.verdict == policy.Retryable:
-		l.why = c.last.Stop.String() + ", though " + found.why
+		fresh := q.drive(p, o, takes, shortest, p.upstream.Budget)
+		l.why = c.last.Stop.String() + ", though " + found.why + unearned(c, fresh)
 	}
 	return l
 }

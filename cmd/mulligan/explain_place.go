@@ -21,6 +21,9 @@ type place struct {
 	path     string // what routes match
 	sentTo   string
 	refused  string // why it gets nowhere; "" where it does
+	answered string // why mulligan itself answers it, which is no refusal
+
+	unauthorized string // why the request as it is gets 407, before anything else
 }
 
 // place finds the door, and through it everything else.
@@ -44,18 +47,24 @@ func (q *question) ownPort() *place {
 			owner = u
 		}
 	}
-	switch {
-	case owner == nil && !listensAt(q.cfg.Proxy, t.Host, t.Port):
+	if owner == nil && !listensAt(q.cfg.Proxy, t.Host, t.Port) {
 		return nil
-	case proxy.CrossSite(q.header):
-		return &place{door: "reverse: a port of mulligan's own",
-			refused: "403: a browser's cross-site request (Sec-Fetch-Site), which reverse doors do not take"}
-	case owner == nil:
-		return q.reversePlace()
 	}
-	p := &place{door: "reverse: the upstream's own port, listen " + owner.Listen, upstream: owner, named: true,
-		why: "it listens there"}
-	return q.atEndpoint(p, t.Path)
+	p := &place{door: "reverse: a port of mulligan's own"}
+	switch {
+	case proxy.CrossSite(q.header):
+		p.refused = "403: a browser's cross-site request (Sec-Fetch-Site), which reverse doors do not take"
+	case owner == nil:
+		p = q.reversePlace()
+	default:
+		p = &place{door: "reverse: the upstream's own port, listen " + owner.Listen, upstream: owner, named: true,
+			why: "it listens there"}
+		q.atEndpoint(p, t.Path)
+	}
+	if owner == nil {
+		p.unauthorized = q.unauthorized(true)
+	}
+	return p
 }
 
 // reversePlace is for origin-form requests on the proxy port.
@@ -84,7 +93,7 @@ func (q *question) reversePlace() *place {
 // forwardPlace is for absolute-form requests, as HTTP_PROXY makes them.
 func (q *question) forwardPlace() *place {
 	t := q.target
-	p := &place{door: "forward: HTTP_PROXY"}
+	p := &place{door: "forward: HTTP_PROXY", unauthorized: q.unauthorized(false)}
 	if !q.lookup(p) {
 		return p
 	}
@@ -93,14 +102,14 @@ func (q *question) forwardPlace() *place {
 	}
 	p.sentTo = "http://" + hostPort(t.Host, t.Port) + t.Path
 	q.aim(p, t.Path)
-	p.refused = q.forbidden(t.Host, t.Port, false)
+	q.admit(p, t.Host, t.Port, false)
 	return p
 }
 
 // tunnelPlace is for what clients send through CONNECT.
 func (q *question) tunnelPlace() *place {
 	t := q.target
-	p := &place{door: "tunnel: CONNECT", tunnel: true}
+	p := &place{door: "tunnel: CONNECT", tunnel: true, unauthorized: q.unauthorized(false)}
 	if t.HTTPS {
 		p.door = "tunnel: CONNECT, as HTTPS_PROXY makes clients do"
 	}
@@ -134,8 +143,21 @@ func (q *question) atEndpoint(p *place, path string) *place {
 	}
 	p.sentTo += " (the upstream's endpoint; Host is " + host + ")"
 	q.aim(p, path)
-	p.refused = q.forbidden(e.Host, e.Port, true)
+	q.admit(p, e.Host, e.Port, true)
 	return p
+}
+
+// admit says what ends the request before an attempt is made, in the order in
+// which the proxy looks at it.
+func (q *question) admit(p *place, host string, port int, endpoint bool) {
+	switch proxy.AnswersItself(q.head) {
+	case 200:
+		p.answered = "200 by mulligan itself, and nothing is sent: Max-Forwards says that this is the last hop"
+	case 400:
+		p.refused = "400: a body, where Max-Forwards says that this is the last hop"
+	default:
+		p.refused = q.forbidden(host, port, endpoint)
+	}
 }
 
 // aim sets the route; path may have a query, which routes do not look at.
@@ -161,19 +183,7 @@ func (q *question) whyUpstream(u *policy.Upstream, host string, port int) string
 
 // listensAt reports whether a URL with this host and port calls the listener.
 func listensAt(configured, host string, port int) bool {
-	h, p, err := net.SplitHostPort(configured)
-	if err != nil || p != strconv.Itoa(port) {
-		return false
-	}
-	if strings.EqualFold(h, strings.TrimSuffix(host, ".")) {
-		return true
-	}
-	ip, literal := proxy.Literal(host)
-	own, ownLiteral := proxy.Literal(h)
-	if h == "" || own.IsUnspecified() {
-		return literal // every address of this machine, by literal or as localhost
-	}
-	return literal && ownLiteral && ip == own
+	return proxy.Listeners{Proxy: configured}.Reached(host, port)
 }
 
 // hostPort writes an authority of http as people do, without port 80.

@@ -26,8 +26,12 @@ func (q *question) describe(s *sheet, p *place) {
 	if p.upstream != nil {
 		s.row("upstream", "%s: %s", p.upstream.Name, p.why)
 	}
-	if p.refused != "" {
+	switch {
+	case p.refused != "":
 		s.row("refused", "%s", p.refused)
+		return
+	case p.answered != "":
+		s.row("answered", "%s", p.answered)
 		return
 	}
 	s.row("route", "%s", q.whyRoute(p))

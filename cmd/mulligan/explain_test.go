@@ -35,6 +35,11 @@ func TestReasonsAgree(t *testing.T) {
 				all = append(all, policy.Outcome{Status: status, Word: word})
 			}
 		}
+		for status := 200; status <= 999; status++ { // responses that broke off
+			for _, word := range []policy.Word{policy.NoWord, policy.RetryWord, policy.FinalWord} {
+				all = append(all, policy.Outcome{Class: policy.Truncated, Status: status, Word: word})
+			}
+		}
 		for _, o := range all {
 			found := weigh(&r, o)
 			if want := r.Classify(o); found.verdict != want || found.why == "" {
@@ -71,7 +76,10 @@ func TestListensAt(t *testing.T) {
 		{"localhost:7080", "127.0.0.1", 7080, true},
 		{"[::1]:7080", "::1", 7080, true},
 		{"[::1]:7080", "127.0.0.1", 7080, false},
-		{"0.0.0.0:7080", "10.1.2.3", 7080, true},
+		{"0.0.0.0:7080", "127.0.0.2", 7080, true},
+		{"0.0.0.0:7080", "0.0.0.0", 7080, true},
+		{"0.0.0.0:7080", "192.0.2.9", 7080, false}, // no address of any machine (RFC 5737)
+		{":7080", "192.0.2.9", 7080, false},
 		{":7080", "localhost", 7080, true},
 		{":7080", "0x7f.1", 7080, true},
 		{":7080", "api.example", 7080, false},

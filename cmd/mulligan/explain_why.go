@@ -21,15 +21,48 @@ func weigh(r *policy.Retry, o policy.Outcome) reading {
 	case o.Class.Never():
 		return reading{policy.PermanentFailure, "it will not heal by itself, whatever is listed"}
 	case listed(r.DoNotRetryOn):
-		return unlessGood(o, "do_not_retry_on has it")
-	case o.Word == policy.FinalWord:
+		return unlessGood(o, has("do_not_retry_on", r.DoNotRetryOn, o))
+	case o.Word == policy.FinalWord && (o.Status >= 400 || o.Class == policy.ClassNone):
 		return unlessGood(o, "the upstream itself says that this answer is final")
 	case o.Word == policy.RetryWord && o.Status >= 400:
 		return reading{policy.Retryable, "the upstream itself asks for a retry"}
 	case listed(r.RetryOn):
-		return reading{policy.Retryable, "retry_on has it"}
+		return reading{policy.Retryable, has("retry_on", r.RetryOn, o) + maybeStatus(o, r.DoNotRetryOn, "do_not_retry_on")}
 	}
-	return unlessGood(o, "retry_on lacks it")
+	return unlessGood(o, "retry_on lacks "+it(o)+maybeStatus(o, r.RetryOn, "retry_on"))
+}
+
+// has says that the list has the outcome, or what of it where that is two things.
+func has(list string, s policy.Set, o policy.Outcome) string {
+	switch {
+	case o.Class == policy.ClassNone || o.Status == 0:
+		return list + " has it"
+	case s.HasClass(o.Class):
+		return list + " has " + o.Class.String()
+	}
+	return fmt.Sprintf("%s has %d, the status of what broke off", list, o.Status)
+}
+
+// it is the outcome in a sentence about a list.
+func it(o policy.Outcome) string {
+	if o.Class != policy.ClassNone && o.Status != 0 {
+		return fmt.Sprintf("both %s and %d", o.Class, o.Status)
+	}
+	return "it"
+}
+
+// maybeStatus says that the list could have the status of a response that broke
+// off, where that was not given.
+func maybeStatus(o policy.Outcome, s policy.Set, list string) string {
+	if o.Class != policy.Truncated || o.Status != 0 {
+		return ""
+	}
+	for status := 200; status <= 999; status++ {
+		if s.HasStatus(status) {
+			return " (" + list + " may have its --status)"
+		}
+	}
+	return ""
 }
 
 // unlessGood is permanent for a failure; a response under 400 has succeeded.

@@ -81,10 +81,15 @@ func (w *logWriter) Close(patience time.Duration) {
 	w.ending = true
 	w.mu.Unlock()
 	w.wake()
+	await(w.done, patience)
+}
+
+// await waits for done, for so long at most.
+func await(done <-chan struct{}, patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-w.done:
+	case <-done:
 	case <-timer.C:
 	}
 }

@@ -34,6 +34,11 @@ func report(t terminal, err error) int {
 	switch {
 	case err == nil, errors.Is(err, errHelped):
 		return exitDone
+	case errors.Is(err, errEnded):
+		printed := make(chan struct{})
+		go func() { defer close(printed); fmt.Fprintln(t.err, "error:", err) }()
+		await(printed, atOnce) // printing to a pipe that nobody reads never ends
+		return exitFailed
 	case errors.As(err, &m):
 		fmt.Fprintln(t.err, "error:", m.message)
 		if m.hint != "" {

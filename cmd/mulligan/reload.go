@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"mulligan/policy/config"
@@ -30,14 +31,23 @@ type look map[string][sha256.Size]byte
 // told to. Contents are compared, not times: however a change comes about
 // (rename, writing in place, the swap of a symlink on the way), it shows there.
 type reloader struct {
+	own   string // the configuration's own file, watched whether it is there or not
 	load  func() (*config.Config, error)
 	apply func(*config.Config) error
 	note  func(success bool) // counts a reload
 	look  func(files []string) look
 	log   *slog.Logger
 
-	files []string // those of the configuration that holds
-	seen  look     // what was last read of them, for better or worse
+	held []string // the files of the configuration that holds
+	seen look     // of every file that is watched: what was last read, for better or worse
+}
+
+// newReloader makes a reloader of what was started with cfg; before is a look at
+// src's own file from before cfg was read.
+func newReloader(src *source, before look, cfg *config.Config) *reloader {
+	r := &reloader{own: src.own(), load: src.loadAgain, look: lookAt}
+	r.watch(cfg.Files(), before)
+	return r
 }
 
 // run works until ctx ends; each value from ask is a wish to reload.
@@ -50,15 +60,15 @@ func (r *reloader) run(ctx context.Context, ask <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-ask:
-			r.reload(r.look(r.files))
+			r.reload(r.look(r.watched()), true)
 			pending = nil
 		case <-timer.C:
-			now := r.look(r.files)
+			now := r.look(r.watched())
 			switch {
 			case maps.Equal(now, r.seen):
 				pending = nil
 			case pending != nil && maps.Equal(now, pending):
-				r.reload(now)
+				r.reload(now, false)
 				pending = nil
 			default:
 				pending = now
@@ -74,9 +84,15 @@ func (r *reloader) run(ctx context.Context, ask <-chan os.Signal) {
 
 // reload reads and takes the configuration. now is a look from before that, so
 // that a change which comes meanwhile shows at the next one.
-func (r *reloader) reload(now look) {
+func (r *reloader) reload(now look, asked bool) {
+	now, cfg, err := r.read(now)
 	r.seen = now
-	cfg, err := r.load()
+	if err == nil && cfg.Empty() && !asked {
+		// Whoever writes it has not got further. As it is, it would lift every guard.
+		r.log.Warn("configuration not reloaded: its file is empty, and what will be written is waited for; SIGHUP takes it as it is",
+			slog.String("file", r.own))
+		return
+	}
 	if err == nil {
 		err = r.apply(cfg)
 	}
@@ -92,11 +108,47 @@ func (r *reloader) reload(now look) {
 	r.watch(cfg.Files(), now)
 }
 
-// watch sets the files to look at. What before has of them is older than the
-// configuration and counts; of files that were not known before, what is there
-// now does.
+// read loads the configuration, and returns a look from before that at the files
+// of the one that holds and at all that the new one names, those which could not
+// be read included: mending one of them is a change like any other. What a file
+// was before it was named nobody has seen, so for its sake all is read once more.
+func (r *reloader) read(now look) (look, *config.Config, error) {
+	for {
+		cfg, err := r.load()
+		files := r.with(filesOf(cfg, err))
+		if !slices.ContainsFunc(files, func(name string) bool { _, known := now[name]; return !known }) {
+			return now, cfg, err
+		}
+		now = r.look(files)
+	}
+}
+
+// filesOf returns the files that were read, or should have been.
+func filesOf(cfg *config.Config, err error) []string {
+	var wrong *config.Errors
+	switch {
+	case errors.As(err, &wrong):
+		return wrong.Files
+	case cfg != nil:
+		return cfg.Files()
+	}
+	return nil
+}
+
+// with returns the files that are watched in any case, and these.
+func (r *reloader) with(files []string) []string {
+	return slices.Concat([]string{r.own}, r.held, files)
+}
+
+// watched returns the files to look at.
+func (r *reloader) watched() []string { return slices.Collect(maps.Keys(r.seen)) }
+
+// watch sets the files of the configuration that holds from now on. What before
+// has of them is older than the configuration and counts; of files that were not
+// known before, what is there now does.
 func (r *reloader) watch(files []string, before look) {
-	r.files, r.seen = files, r.look(files)
+	r.held = files
+	r.seen = r.look(r.with(nil))
 	for name := range r.seen {
 		if digest, known := before[name]; known {
 			r.seen[name] = digest

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,10 +32,15 @@ func (f *fakeFile) write(content string) {
 	f.content = content
 }
 
-func (f *fakeFile) look([]string) look {
+// look finds the same in all files.
+func (f *fakeFile) look(files []string) look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return look{"file": sha256.Sum256([]byte(f.content))}
+	seen := make(look)
+	for _, name := range files {
+		seen[name] = sha256.Sum256([]byte(f.content))
+	}
+	return seen
 }
 
 func (f *fakeFile) load() (*config.Config, error) {
@@ -42,6 +48,9 @@ func (f *fakeFile) load() (*config.Config, error) {
 	defer f.mu.Unlock()
 	if strings.HasPrefix(f.content, "bad") {
 		return nil, errors.New(f.content)
+	}
+	if strings.TrimSpace(f.content) == "" {
+		return config.Parse("file", []byte(f.content), os.LookupEnv)
 	}
 	return config.Default(), nil
 }
@@ -59,24 +68,32 @@ func watch(t *testing.T) *watched {
 	w := &watched{ask: make(chan os.Signal)}
 	w.write("first")
 	w.reloader = &reloader{
+		own:   "file",
 		load:  w.fakeFile.load,
 		apply: func(*config.Config) error { return nil },
-		note: func(success bool) {
-			if success {
-				w.applied++
-			} else {
-				w.failed++
-			}
-		},
-		look: w.fakeFile.look,
-		log:  slog.New(slog.DiscardHandler),
+		look:  w.fakeFile.look,
 	}
 	w.watch([]string{"file"}, nil)
+	w.begin(t)
+	return w
+}
+
+// begin runs the reloader, until the test ends.
+func (w *watched) begin(t *testing.T) {
+	w.log = slog.New(slog.DiscardHandler)
+	w.note = func(success bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if success {
+			w.applied++
+		} else {
+			w.failed++
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); w.run(ctx, w.ask) }()
 	t.Cleanup(func() { cancel(); <-done })
-	return w
 }
 
 // after lets time pass, and compares what was reloaded until then.
@@ -84,6 +101,8 @@ func (w *watched) after(t *testing.T, d time.Duration, applied, failed int) {
 	t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.applied != applied || w.failed != failed {
 		t.Errorf("%d reloads and %d failures, want %d and %d", w.applied, w.failed, applied, failed)
 	}
@@ -118,6 +137,96 @@ func TestReloadLeavesUnfinishedAlone(t *testing.T) {
 			w.write("whole") // emptied and written again with the same: nothing changed
 			w.after(t, settleTime*7/4, 1, 0)
 		}
+	})
+}
+
+// TestReloadWaitsForAnEmptyFile: whoever truncates a file and takes a while to write
+// it would else get the defaults meanwhile. Who asks gets them.
+func TestReloadWaitsForAnEmptyFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t)
+		var text page
+		w.log = slog.New(slog.NewTextHandler(&text, nil))
+		w.write("")
+		w.after(t, time.Minute, 0, 0)
+		if said := strings.Count(text.String(), "is empty"); said != 1 {
+			t.Errorf("said %d times:\n%s", said, &text)
+		}
+		w.ask <- os.Interrupt
+		w.after(t, 0, 1, 0)
+		w.write("whole")
+		w.after(t, 2*lookEvery, 2, 0)
+		w.write("\n \n")
+		w.after(t, time.Minute, 2, 0)
+		w.write("whole") // as it was before
+		w.after(t, 2*lookEvery, 3, 0)
+	})
+}
+
+// TestReloadSeesWhatComesMeanwhile: a file that a configuration failed over, and
+// that came while the failure was being found, is a change that nobody has seen.
+func TestReloadSeesWhatComesMeanwhile(t *testing.T) {
+	there, applied := false, false
+	look := func(files []string) look {
+		seen := make(look)
+		for _, name := range files {
+			seen[name] = sha256.Sum256(fmt.Append(nil, name, there))
+		}
+		return seen
+	}
+	load := func() (*config.Config, error) {
+		if there {
+			return config.Default(), nil
+		}
+		there = true
+		return nil, &config.Errors{Files: []string{"file", "ca.pem"}}
+	}
+	r := &reloader{
+		own: "file", look: look, load: load, note: func(bool) {}, log: slog.New(slog.DiscardHandler),
+		apply: func(*config.Config) error { applied = true; return nil },
+	}
+	r.reload(look([]string{"file"}), false)
+	if !applied {
+		t.Error("the file that came is taken for what was read")
+	}
+}
+
+// TestDefaultFileComesAndGoes: a default file that comes after the start is a change
+// like any other, and once it was in use its end lifts none of its guards.
+func TestDefaultFileComesAndGoes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(configFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		src := findSource("", os.LookupEnv)
+		before := lookAt([]string{src.own()})
+		cfg, err := src.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watched{reloader: newReloader(src, before, cfg), ask: make(chan os.Signal)}
+		var denies atomic.Bool
+		w.apply = func(cfg *config.Config) error { denies.Store(cfg.DenyUnmatched); return nil }
+		w.begin(t)
+		w.ask <- os.Interrupt
+		w.after(t, time.Minute, 1, 0)
+		put("unmatched: deny\n")
+		w.after(t, 2*lookEvery, 2, 0)
+		if err := os.Remove(configFile); err != nil {
+			t.Fatal(err)
+		}
+		w.after(t, 2*lookEvery, 2, 1)
+		w.ask <- os.Interrupt
+		w.after(t, time.Minute, 2, 2)
+		if !denies.Load() {
+			t.Error("the guard went with the file")
+		}
+		put("via: false\n")
+		w.after(t, 2*lookEvery, 3, 2)
 	})
 }
 
@@ -161,11 +270,11 @@ func TestReloadRefused(t *testing.T) {
 // still shows.
 func TestWatchKeepsWhatWasRead(t *testing.T) {
 	f := &fakeFile{content: "read"}
-	r := &reloader{look: f.look}
-	before := f.look(nil)
+	r := &reloader{own: "file", look: f.look}
+	before := f.look([]string{"file"})
 	f.write("changed meanwhile")
 	r.watch([]string{"file"}, before)
-	if maps.Equal(r.seen, f.look(nil)) {
+	if maps.Equal(r.seen, f.look([]string{"file"})) {
 		t.Error("the change is taken for what was read")
 	}
 }
@@ -253,14 +362,14 @@ func TestLookAtPipe(t *testing.T) {
 	if !maps.Equal(lookAt([]string{name}), lookAt([]string{name})) {
 		t.Error("two looks at a pipe differ")
 	}
-	if _, err := (source{path: name}).loadAgain(); err == nil || !strings.Contains(err.Error(), "only once") {
+	if _, err := (&source{path: name}).loadAgain(); err == nil || !strings.Contains(err.Error(), "only once") {
 		t.Errorf("a pipe is read again: %v", err)
 	}
 }
 
 // TestReloadOfADirectory: it is called the same at a reload as at the start.
 func TestReloadOfADirectory(t *testing.T) {
-	s := source{path: t.TempDir()}
+	s := &source{path: t.TempDir()}
 	_, atStart := s.load()
 	_, again := s.loadAgain()
 	if atStart == nil || again == nil || atStart.Error() != again.Error() || !strings.Contains(again.Error(), "is a directory") {

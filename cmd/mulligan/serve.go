@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
-
-	"mulligan/policy/config"
 )
 
 const serveUsage = `Usage: mulligan serve [--config F]
@@ -19,7 +15,8 @@ const serveUsage = `Usage: mulligan serve [--config F]
 Runs the proxy until SIGTERM or SIGINT; then it is not ready, after
 shutdown_delay accepts nothing new, and lets what is in flight finish for up to
 shutdown_grace. A second signal ends it at once. SIGHUP, and a change of the
-configuration's files, reload the configuration; a bad one changes nothing.
+configuration's files, reload the configuration; a bad one changes nothing, and
+one that has become empty is waited for.
 
 ` + configUsage
 
@@ -37,19 +34,21 @@ func runServe(t terminal, args []string) error {
 }
 
 // serve runs the proxy until a signal ends it.
-func serve(t terminal, src source) error {
-	// A signal that comes while starting is not lost, nor is it deadly.
+func serve(t terminal, src *source) error {
+	// A wish to reload that comes while starting is not lost, nor is it deadly.
 	stop, hup := make(chan os.Signal, 2), make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(hup, syscall.SIGHUP)
 	signal.Ignore(syscall.SIGPIPE) // whoever read our log is gone: no reason to stop serving
 	defer signal.Reset()
 
-	before := src.look()
+	before := lookAt([]string{src.own()})
 	cfg, err := src.load()
 	if err != nil {
 		return err
 	}
+	// Not sooner: reading may wait for ever, on a pipe or a dead network drive, and
+	// then a signal has to kill. From here on it ends what was started.
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	log := newQueuedLogger(t.err, cfg.Log)
 	defer log.close(logPatience)
 	a, err := newApp(cfg, log)
@@ -61,8 +60,8 @@ func serve(t terminal, src source) error {
 	}
 	a.start(src.String())
 
-	r := &reloader{load: src.loadAgain, apply: a.reload, note: a.metrics.ConfigReload, look: lookAt, log: log.Logger}
-	r.watch(cfg.Files(), before)
+	r := newReloader(src, before, cfg)
+	r.apply, r.note, r.log = a.reload, a.metrics.ConfigReload, log.Logger
 	ctx, cancel := context.WithCancel(context.Background())
 	watched := make(chan struct{})
 	go func() { defer close(watched); r.run(ctx, hup) }()
@@ -105,31 +104,3 @@ func (a *app) end(first os.Signal, again <-chan os.Signal, watched <-chan struct
 // errEnded is the end by a second signal: the rest is left to the end of the
 // process.
 var errEnded = errors.New("ended by a second signal, before everything in flight was finished")
-
-// look takes a look at the configuration's own file before it is read.
-func (s source) look() look {
-	if s.path == "" {
-		return nil
-	}
-	own, err := filepath.Abs(s.path)
-	if err != nil {
-		return nil
-	}
-	return lookAt([]string{own})
-}
-
-// loadAgain reads the configuration for a reload: a default file may have come
-// since the start, and a pipe has nothing more to give.
-func (s source) loadAgain() (*config.Config, error) {
-	if s.path == "" {
-		found, err := findSource("", s.env)
-		if err != nil {
-			return nil, err
-		}
-		return found.load()
-	}
-	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, &fs.PathError{Op: "reload", Path: s.path, Err: errors.New("not a regular file, which can be read only once")}
-	}
-	return s.load()
-}

@@ -99,7 +99,7 @@ func until(t *testing.T, what string, holds func() bool) {
 // TestEnd: on the first signal not ready at once, still serving during
 // shutdown_delay, and everything is closed at the end.
 func TestEnd(t *testing.T) {
-	a, log := running(t, "shutdown_delay: 300ms\n")
+	a, log := running(t, "shutdown_delay: 3s\n")
 	admin, proxy := a.adminAddr(), a.proxyAddr()
 	if status := get(admin, "/readyz"); status != 200 {
 		t.Fatalf("/readyz %d while serving", status)
@@ -253,17 +253,10 @@ func TestFindSource(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := map[string]string{}
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	find := func(named string) source {
-		t.Helper()
-		s, err := findSource(named, lookup)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	find := func(named string) *source { return findSource(named, lookup) }
 	started := find("")
-	if started.path != "" {
-		t.Errorf("%q, want the defaults", started.path)
+	if cfg, err := started.load(); err != nil || len(cfg.Files()) > 0 || started.String() != "built-in defaults" {
+		t.Errorf("%s, want the defaults: %v", started, err)
 	}
 	write := func(name, text string) {
 		t.Helper()
@@ -288,8 +281,7 @@ func TestFindSource(t *testing.T) {
 	if _, err := find("").load(); err == nil || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a named file that is missing: %v", err)
 	}
-	own, _ := filepath.Abs("env.yaml")
-	if _, ok := find("").look()[own]; !ok {
+	if own, _ := filepath.Abs("env.yaml"); find("").own() != own {
 		t.Error("the configuration's own file is not looked at by its absolute name")
 	}
 }

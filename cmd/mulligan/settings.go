@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
-	"reflect"
+	"slices"
 
 	"mulligan/policy/config"
 	"mulligan/proxy"
@@ -43,18 +43,25 @@ func newSettings(cfg, started *config.Config) (*proxy.Settings, error) {
 func restartNeeded(started, cfg *config.Config) []string {
 	var keys []string
 	for _, k := range []struct {
-		name     string
-		old, new any
+		name string
+		same bool
 	}{
-		{"listen.proxy", started.Proxy, cfg.Proxy},
-		{"listen.admin", started.Admin, cfg.Admin},
-		{"listen.allow_clients", started.AllowClients, cfg.AllowClients},
-		{"listen.auth", started.Auth, cfg.Auth},
-		{"listen.admin_hosts", started.AdminHosts, cfg.AdminHosts},
+		{"listen.proxy", started.Proxy == cfg.Proxy},
+		{"listen.admin", started.Admin == cfg.Admin},
+		{"listen.allow_clients", slices.Equal(started.AllowClients, cfg.AllowClients)}, // one left out equals an empty one
+		{"listen.auth", sameUser(started.Auth, cfg.Auth)},
+		{"listen.admin_hosts", slices.Equal(started.AdminHosts, cfg.AdminHosts)},
 	} {
-		if !reflect.DeepEqual(k.old, k.new) {
+		if !k.same {
 			keys = append(keys, k.name)
 		}
 	}
 	return keys
+}
+
+func sameUser(a, b *config.Auth) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"mulligan/policy/config"
 )
@@ -20,20 +21,25 @@ const configUsage = "  --config F   the configuration; else $MULLIGAN_CONFIG, el
 
 // source is where a configuration comes from.
 type source struct {
-	path     string // "" for the defaults
+	path     string
 	env      config.Lookup
 	variable bool // configVariable names it
+
+	// optional: nobody names a file, and the default one has not been read yet.
+	// While it is not there the defaults hold; once it was read they never do
+	// again, or its guards would go with it.
+	optional bool
 }
 
 // configFlag adds --config to a verb's flags. The function that it returns
 // finds the source once the flags are parsed.
-func configFlag(f *flags, t terminal) func() (source, error) {
+func configFlag(f *flags, t terminal) func() (*source, error) {
 	named := f.String("config", "", "")
-	return func() (source, error) {
+	return func() (*source, error) {
 		if *named == "" && f.given("config") {
-			return source{}, misuse("leave --config out for the default file", "--config names no file")
+			return nil, misuse("leave --config out for the default file", "--config names no file")
 		}
-		return findSource(*named, t.env)
+		return findSource(*named, t.env), nil
 	}
 }
 
@@ -44,41 +50,63 @@ func (f *flags) given(name string) bool {
 	return given
 }
 
-// findSource follows the order that configUsage gives. A default file that is
-// there but cannot be looked at is an error later, when it is read: the
-// defaults are for where there is none.
-func findSource(named string, env config.Lookup) (source, error) {
+// findSource follows the order that configUsage gives.
+func findSource(named string, env config.Lookup) *source {
 	if named != "" {
-		return source{path: named, env: env}, nil
+		return &source{path: named, env: env}
 	}
 	if path, _ := env(configVariable); path != "" {
-		return source{path: path, env: env, variable: true}, nil
+		return &source{path: path, env: env, variable: true}
 	}
-	if _, err := os.Stat(configFile); errors.Is(err, fs.ErrNotExist) {
-		return source{env: env}, nil
-	}
-	return source{path: configFile, env: env}, nil
+	return &source{path: configFile, env: env, optional: true}
 }
 
 // load reads the configuration.
-func (s source) load() (*config.Config, error) {
-	if s.path == "" {
+func (s *source) load() (*config.Config, error) {
+	cfg, err := config.Load(s.path, s.env)
+	switch {
+	case err == nil:
+		s.optional = false
+		return cfg, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case isLink(s.path):
+		return nil, failure(err, "let it lead to a file, or remove it", "%s: a symbolic link that leads to no file", s.path)
+	case s.optional:
 		return config.Default(), nil
 	}
-	cfg, err := config.Load(s.path, s.env)
-	if errors.Is(err, fs.ErrNotExist) {
-		hint := "give the right name with --config, or leave it out for the defaults"
-		if s.variable {
-			hint = "the environment's " + configVariable + " names it: put the right name there, or unset it for the defaults"
-		}
-		return nil, failure(err, hint, "%s: there is no such file", s.path)
+	hint := "give the right name with --config, or leave it out for the defaults"
+	if s.variable {
+		hint = "the environment's " + configVariable + " names it: put the right name there, or unset it for the defaults"
 	}
-	return cfg, err
+	return nil, failure(err, hint, "%s: there is no such file", s.path)
 }
 
-// String names the source in messages.
-func (s source) String() string {
-	if s.path == "" {
+// isLink reports whether there is a symbolic link, wherever it leads.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// loadAgain is load for a reload: a pipe has nothing more to give.
+func (s *source) loadAgain() (*config.Config, error) {
+	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, &fs.PathError{Op: "reload", Path: s.path, Err: errors.New("not a regular file, which can be read only once")}
+	}
+	return s.load()
+}
+
+// own is the absolute name of the configuration's own file, there or not.
+func (s *source) own() string {
+	if own, err := filepath.Abs(s.path); err == nil {
+		return own
+	}
+	return s.path
+}
+
+// String names, in messages, what load read.
+func (s *source) String() string {
+	if s.optional {
 		return "built-in defaults"
 	}
 	return s.path

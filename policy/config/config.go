@@ -39,6 +39,7 @@ type Config struct {
 
 	files   []string
 	digests map[string]digest
+	empty   bool
 }
 
 // Auth is the one user that listeners ask for.
@@ -60,6 +61,11 @@ const DefaultName = "default"
 // Files returns the files that the configuration was read from, absolute: its
 // own, and those it names. When one of them changes, it is to be read again.
 func (c *Config) Files() []string { return c.files }
+
+// Empty reports whether the configuration was read from a file that holds nothing
+// but blanks: it is valid, and it is what a file looks like that is about to be
+// written.
+func (c *Config) Empty() bool { return c.empty }
 
 // Unchanged reports whether the upstream of this name is the same in both
 // configurations, down to the bytes of the files it names, so that what is kept

@@ -34,6 +34,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // file. Load and Parse return no other error.
 type Errors struct {
 	All []*Error
+
+	// Files are those of Config.Files, as far as they are known, with those that
+	// could not be read: a change of one of them may mend the configuration.
+	Files []string
 }
 
 // Error returns one line for each error, and one more below it for its hint.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,8 +22,9 @@ type digest = [sha256.Size]byte
 
 // fileSet is the configuration's own file and those it names.
 type fileSet struct {
-	own     string // absolute
-	dir     string // where relative names start
+	own     string          // absolute
+	dir     string          // where relative names start
+	named   map[string]bool // by the configuration; some cannot be read
 	data    map[string][]byte
 	digests map[string]digest
 
@@ -31,7 +33,7 @@ type fileSet struct {
 
 func newFileSet(file string) *fileSet {
 	own := absolute(file)
-	return &fileSet{own, filepath.Dir(own), make(map[string][]byte), make(map[string]digest), make(map[string]string)}
+	return &fileSet{own, filepath.Dir(own), make(map[string]bool), make(map[string][]byte), make(map[string]digest), make(map[string]string)}
 }
 
 // read returns the absolute name of the file and what is in it.
@@ -40,6 +42,7 @@ func (f *fileSet) read(name string) (string, []byte, error) {
 		name = filepath.Join(f.dir, name)
 	}
 	name = filepath.Clean(name)
+	f.named[name] = true
 	if data, ok := f.data[name]; ok {
 		return name, data, nil
 	}
@@ -61,12 +64,7 @@ func (f *fileSet) read(name string) (string, []byte, error) {
 
 // names returns all files, the configuration's own first.
 func (f *fileSet) names() []string {
-	names := make([]string, 0, len(f.data)+1)
-	for name := range f.data {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return append([]string{f.own}, names...)
+	return append([]string{f.own}, slices.Sorted(maps.Keys(f.named))...)
 }
 
 // pemFile reads the name of a file and makes it absolute; wrong says why its

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,7 +14,7 @@ import (
 func Load(path string, env Lookup) (*Config, error) {
 	data, err := readConfig(path)
 	if err != nil {
-		return nil, &Errors{All: []*Error{{File: path, Message: reason(err), Err: err}}}
+		return nil, &Errors{All: []*Error{{File: path, Message: reason(err), Err: err}}, Files: []string{absolute(path)}}
 	}
 	return Parse(path, data, env)
 }
@@ -36,13 +37,14 @@ func Parse(file string, data []byte, env Lookup) (*Config, error) {
 	c := Default()
 	d.document(data, c)
 	if len(d.errors) > 0 {
-		return nil, &Errors{All: ordered(d.errors)}
+		return nil, &Errors{All: ordered(d.errors), Files: d.files.names()}
 	}
 	settle(c)
 	for _, w := range ordered(d.warnings) {
 		c.Warnings = append(c.Warnings, w.Error())
 	}
 	c.files, c.digests = d.files.names(), d.files.digests
+	c.empty = len(bytes.TrimSpace(data)) == 0
 	return c, nil
 }
 
