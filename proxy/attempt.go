@@ -47,9 +47,9 @@ func (x *exchange) attempt() result {
 		if err != nil {
 			return x.failed(err)
 		}
-		x.dropLast()
 		resp, err := x.exchangeHeads()
 		if err == nil {
+			x.dropLast()
 			x.resp = resp
 			return x.answered()
 		}

@@ -40,6 +40,8 @@ func (b *requestBody) begin(x *exchange) {
 	b.x = x
 	b.none, b.here, b.whole, b.oneWay, b.malformed = false, false, nil, false, nil
 	b.failure = nil
+	b.watched = false
+	b.came.Store(0)
 	b.sent.Store(false)
 	limit := x.route.Buffer.Request
 	if x.req.Framing == h1.NoBody {
@@ -65,7 +67,6 @@ func (b *requestBody) begin(x *exchange) {
 	}
 	b.keeping.Store(keep)
 	b.watched = wanted && !keep && x.req.ContentLength < 0
-	b.came.Store(0)
 	if x.req.Framing == h1.Chunked {
 		b.takeArrived()
 	}

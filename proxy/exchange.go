@@ -37,9 +37,8 @@ type exchange struct {
 	number    int // attempts begun
 	attemptAt time.Time
 	inHand
-	last    inHand          // the attempt before, until this one has a connection
-	interim []byte          // 1xx heads that go with the final one
-	cut     policy.Decision // the retry for which timeout.attempt cuts the attempt
+	last inHand          // of the attempt before, until this one has an answer
+	cut  policy.Decision // the retry for which timeout.attempt cuts the attempt
 
 	connect   bool           // a CONNECT: an attempt is a dial
 	tunnel    *h1.ClientConn // the connection that a CONNECT got
@@ -63,6 +62,7 @@ type inHand struct {
 	uc        *h1.ClientConn // holds resp, until it is released
 	detached  bool           // uc is not the pool's any more
 	resp      *h1.Response
+	interim   []byte // 1xx heads that go with the final one
 	held      blocks // the body of resp, or its beginning, where it was held
 	heldWhole []byte // the same, where it lies in the connection's own buffer
 	whole     bool   // the held body is all of it

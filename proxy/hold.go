@@ -90,8 +90,12 @@ func (x *exchange) release() {
 }
 
 // setAside keeps the failed attempt's response while the next one queues for a
-// connection: if it gets none, that response is still what the client gets.
+// connection: if it gets none, that response is still what the client gets. One
+// that is not whole is let go of: its server might have to end with it first.
 func (x *exchange) setAside() {
+	if x.detached {
+		x.release()
+	}
 	x.last, x.inHand = x.inHand, x.last
 	x.c.watch.moved.Store(nil)
 }
@@ -99,18 +103,14 @@ func (x *exchange) setAside() {
 // takeBack returns to the attempt before.
 func (x *exchange) takeBack() { x.last, x.inHand = x.inHand, x.last }
 
-// dropLast ends with the response of the attempt before. Its connection, where it
-// still has one, is no longer the pool's.
+// dropLast ends with the response of the attempt before.
 func (x *exchange) dropLast() {
 	if x.last.resp == nil {
 		return
 	}
-	if x.last.uc != nil {
-		x.last.uc.Close()
-	}
 	x.s.buffered.giveBack(x.last.charged)
 	x.last.held.reset()
-	x.last = inHand{held: x.last.held}
+	x.last = inHand{held: x.last.held, interim: x.last.interim[:0]}
 }
 
 // leave forgets a response, and its connection after ending with that.

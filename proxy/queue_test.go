@@ -3,9 +3,16 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,31 +41,148 @@ func queueBehindAnother(b *bubble) (first net.Conn) {
 	return first
 }
 
+const busy = "HTTP/1.1 503 Busy\r\nX-Why: load\r\nContent-Length: 4\r\n\r\nbusy"
+
 // TestRetryWithoutAConnection: a retry that gets no connection is none. What the
 // attempt before got is what the client gets, not the news that all are busy.
 func TestRetryWithoutAConnection(t *testing.T) {
-	for name, answer := range map[string]string{
-		"whole":     "HTTP/1.1 503 Busy\r\nX-Why: load\r\nContent-Length: 4\r\n\r\nbusy",
-		"unlimited": "HTTP/1.1 503 Busy\r\nX-Why: load\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\n", // and no end
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, queueing(), answers(answer, ""), func(b *bubble) {
-				c := queueBehindAnother(b)
-				wantBusy(b, c, "window")
-				want := counter(b, b.reg, "mulligan_attempts_total", "result=5xx")
-				if want != 1 {
-					b.Errorf("%v attempts were answered, want 1", want)
+	inBubble(t, queueing(), answers(busy, ""), func(b *bubble) {
+		wantBusy(b, queueBehindAnother(b), "window")
+		if n := counter(b, b.reg, "mulligan_attempts_total", "result=5xx"); n != 1 {
+			b.Errorf("%v attempts were answered, want 1", n)
+		}
+		if n := gauge(b, b.reg, "mulligan_buffered_bytes", ""); n != 0 {
+			b.Errorf("%v bytes are still held", n)
+		}
+	})
+}
+
+// TestRetryOutOfTheQueueOntoADeadConnection: it was no attempt, and what is in hand
+// stays there for as long as the request is queued again.
+func TestRetryOutOfTheQueueOntoADeadConnection(t *testing.T) {
+	var conns atomic.Int32
+	inBubble(t, queueing(), func(c net.Conn) {
+		if conns.Add(1) > 1 { // the third request's, for good
+			io.Copy(io.Discard, c)
+			return
+		}
+		r := bufio.NewReader(c)
+		http.ReadRequest(r)
+		io.WriteString(c, "HTTP/1.1 103 Early\r\nA: b\r\n\r\n"+busy)
+		http.ReadRequest(r)
+		time.Sleep(24 * time.Second)
+		io.WriteString(c, ok) // and it ends without a word
+	}, func(b *bubble) {
+		c := queueBehindAnother(b)
+		go io.WriteString(b.dial(), getUp) // queues behind the retry
+		r := bufio.NewReader(c)
+		if resp := readResponse(b.T, r); resp.StatusCode != 103 {
+			b.Errorf("%s, want the answer's own 103 first", resp.Status)
+		}
+		wantBusyFrom(b, r, "window")
+	})
+}
+
+// oneAtATime is an upstream with one worker, whose first answer is longer than
+// anybody reads.
+func oneAtATime(t *testing.T, ln net.Listener) {
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for n := 1; ; n++ {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				if n == 1 {
+					io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 67108864\r\n\r\n")
+					for range 1024 {
+						if _, err := c.Write(make([]byte, 1<<16)); err != nil {
+							break
+						}
+					}
+				} else {
+					io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 				}
-			})
+			}
+			c.Close()
+		}
+	}()
+}
+
+// TestLongFailureIsLetGoOf: a failed attempt's response that is not read to its end
+// must be over before the retry is made, dialled or queued for: the server's next
+// worker may be the one that writes it.
+func TestLongFailureIsLetGoOf(t *testing.T) {
+	const clients = 2 // of which the second takes the connection while the first waits
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			u := upstream("up")
+			if scheme == "https" {
+				up := httptest.NewTLSServer(nil)
+				up.Close()
+				u.TLS.CAFile = filepath.Join(t.TempDir(), "ca.pem")
+				os.WriteFile(u.TLS.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: up.Certificate().Raw}), 0o600)
+				ln = tls.NewListener(ln, &tls.Config{Certificates: up.TLS.Certificates})
+			}
+			oneAtATime(t, ln)
+			u.Hosts = []policy.HostPattern{{Name: "up.invalid"}}
+			u.Endpoints = []policy.Endpoint{{Scheme: scheme, Host: "127.0.0.1", Port: ln.Addr().(*net.TCPAddr).Port}}
+			u.Connections.MaxPerEndpoint = 1
+			u.Default.Timeout.Attempt = 0
+			u.Default.Timeout.Connect, u.Default.Timeout.Total = 10*time.Second, 30*time.Second
+			u.Default.Retry.MaxAttempts = 2
+			u.Default.Retry.Backoff = policy.Backoff{Initial: 200 * time.Millisecond, Max: 200 * time.Millisecond, Multiplier: 1, Jitter: policy.NoJitter}
+			srv := start(t, settings(u))
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() {
+					c, r := call(t, srv)
+					io.WriteString(c, "GET http://up.invalid/ HTTP/1.1\r\nHost: up.invalid\r\n\r\n")
+					resp, err := http.ReadResponse(r, nil)
+					if err != nil {
+						t.Error(err)
+					} else if resp.StatusCode != 200 {
+						t.Errorf("%s %s", resp.Status, resp.Header.Get("Proxy-Status"))
+					}
+				})
+			}
+			wg.Wait()
 		})
 	}
+}
+
+// TestConnectWithoutAConnection: a CONNECT that found no free connection is counted
+// as a tunnel that was not made.
+func TestConnectWithoutAConnection(t *testing.T) {
+	inBubble(t, queueing(), answers(""), func(b *bubble) {
+		go io.WriteString(b.dial(), getUp)
+		time.Sleep(time.Second)
+		resp := b.send(b.dial(), "CONNECT up:80 HTTP/1.1\r\nHost: up\r\nMulligan-Policy: total=5\r\n\r\n")
+		if got, want := resp.Header.Get("Proxy-Status"), "mulligan; attempts=0; stop=window; error=http_response_timeout"; resp.StatusCode != 504 || got != want {
+			b.Errorf("%s %q, want 504 %q", resp.Status, got, want)
+		}
+		time.Sleep(time.Second) // it is counted when it is over
+		if n := counter(b, b.reg, "mulligan_tunnels_total", "result=timeout"); n != 1 {
+			b.Errorf("%v tunnels counted, want 1", n)
+		}
+	})
 }
 
 // wantBusy expects the first attempt's answer, and the reason why there was no
 // other.
 func wantBusy(b *bubble, c net.Conn, stop string) {
 	b.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	wantBusyFrom(b, bufio.NewReader(c), stop)
+}
+
+func wantBusyFrom(b *bubble, r *bufio.Reader, stop string) {
+	b.Helper()
+	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -103,7 +227,6 @@ func TestQueuedRetryOfAFailureWithoutAnAnswer(t *testing.T) {
 // TestNoRetryOutOfTheQueueOnceDraining: a retry that is queued when the process is
 // told to end is not sent any more; a first attempt still is.
 func TestNoRetryOutOfTheQueueOnceDraining(t *testing.T) {
-	busy := "HTTP/1.1 503 Busy\r\nX-Why: load\r\nContent-Length: 4\r\n\r\nbusy"
 	inBubble(t, queueing(), answers(busy, ""), func(b *bubble) {
 		c := queueBehindAnother(b)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -174,6 +297,27 @@ func wantNotReplayable(b *bubble, c net.Conn, n float64) {
 	if got := counter(b, b.reg, "mulligan_bodies_not_replayable_total"); got != n {
 		b.Errorf("%v bodies counted, want %v", got, n)
 	}
+}
+
+// TestObserveForgetsTheRequestBefore: what came of one request's body is no part of
+// the next one's.
+func TestObserveForgetsTheRequestBefore(t *testing.T) {
+	s := settings()
+	s.Default.Default.Retry.Mode = policy.ModeObserve
+	s.Default.Default.Buffer.Request = 5
+	inBubble(t, s, answers(unavailable, unavailable), func(b *bubble) {
+		c := b.dial()
+		go io.WriteString(c, "PUT http://up/ HTTP/1.1\r\nHost: up\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n"+
+			"PUT http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 3\r\n\r\nabc")
+		r := bufio.NewReader(c)
+		for _, stop := range []string{"body_not_replayable", "disabled"} {
+			resp := readResponse(b.T, r)
+			io.Copy(io.Discard, resp.Body)
+			if got, want := resp.Header.Get("Proxy-Status"), "mulligan; attempts=1; stop="+stop+"; received-status=503"; got != want {
+				b.Errorf("%q, want %q", got, want)
+			}
+		}
+	})
 }
 
 // TestSilentTunnelsHoldNoSlot: a tunnel over which nobody has said anything yet is

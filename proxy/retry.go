@@ -62,6 +62,9 @@ func (x *exchange) finishQueued(r, before result) {
 	if x.number > 1 && x.s.draining() {
 		d.Stop = policy.Draining
 	}
+	if x.number == 1 {
+		x.lastClass = r.fault.class.String()
+	}
 	x.takeBack()
 	if x.resp != nil || before.fault.kind != "" {
 		r = before

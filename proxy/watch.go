@@ -67,8 +67,10 @@ type watch struct {
 	lastSince    int64
 	lastProgress uint64
 	lastMoves    int32
+	lastUnsent   uint64
 	lastMove     int64
 	nextPoll     int64
+	nextAsk      int64
 }
 
 // on names the connection that the request waits for from now on. What has
@@ -319,12 +321,31 @@ func (w *watch) lookBody(now int64, same func() bool) {
 	// A body that has begun anew has moved, even if it came as far as the one before.
 	moves := w.moves.Load()
 	if w.lastMove == 0 || progress != w.lastProgress || moves != w.lastMoves {
-		w.lastProgress, w.lastMoves, w.lastMove = progress, moves, now
+		w.lastProgress, w.lastMoves, w.lastMove, w.nextAsk = progress, moves, now, now
 		return
 	}
-	if now-w.lastMove >= limit {
+	still := now - w.lastMove
+	if now >= w.nextAsk || still >= limit {
+		w.nextAsk = now + limit/20 // it is a system call for each that waits
+		if unsent := w.unsent(); unsent != w.lastUnsent {
+			w.lastUnsent, w.lastMove = unsent, now
+			return
+		}
+	}
+	if still >= limit {
 		w.fire(causeIdle, func() bool { return same() && w.isMoving() })
 	}
+}
+
+// unsent returns what the peers have not taken yet of what is being written.
+func (w *watch) unsent() uint64 {
+	n := w.sc.Unsent()
+	for _, uc := range []*h1.ClientConn{w.moved.Load(), w.sending.Load()} {
+		if uc != nil {
+			n += uc.Unsent()
+		}
+	}
+	return n
 }
 
 // isMoving reports whether a body is being moved, or held up in being sent. One

@@ -44,6 +44,8 @@ func (q *question) never(p *place, o policy.Outcome) string {
 		return "an interim response ends no attempt; it is passed on, and the final one decides"
 	case o.Class == policy.Truncated && (q.method == "HEAD" || o.Status == 101 || o.Status == 204 || o.Status == 304):
 		return "such a response has no body that could break off" // RFC 9110 6.4.1
+	case o.Class == policy.Truncated && min(p.route.Buffer.Response, q.cfg.BufferTotal) == 0:
+		return "no response is held (buffer.response, buffer_total): the client gets it as it comes, and breaks off"
 	case o.Class == policy.Timeout && q.longestAttempt(p, o) == 0:
 		return "without timeout.attempt and timeout.total there is no timeout"
 	}

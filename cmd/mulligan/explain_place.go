@@ -116,6 +116,10 @@ func (q *question) tunnelPlace() *place {
 	if !q.lookup(p) {
 		return p
 	}
+	if q.head.ContentLength != 0 {
+		p.refused = "400: a CONNECT has no body"
+		return p
+	}
 	p.sentTo = "a connection to " + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	p.route = p.upstream.Route("CONNECT", "")
 	p.refused = q.forbidden(t.Host, t.Port, false)

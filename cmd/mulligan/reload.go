@@ -45,7 +45,7 @@ type reloader struct {
 // newReloader makes a reloader of what was started with cfg; before is a look at
 // src's own file from before cfg was read.
 func newReloader(src *source, before look, cfg *config.Config) *reloader {
-	r := &reloader{own: src.own(), load: src.loadAgain, look: lookAt}
+	r := &reloader{own: src.own, load: src.loadAgain, look: lookAt}
 	r.watch(cfg.Files(), before)
 	return r
 }
@@ -112,14 +112,20 @@ func (r *reloader) reload(now look, asked bool) {
 // of the one that holds and at all that the new one names, those which could not
 // be read included: mending one of them is a change like any other. What a file
 // was before it was named nobody has seen, so for its sake all is read once more.
+//
+// A file that names another one each time it is read is read three times: what is
+// missed then shows at the next look.
 func (r *reloader) read(now look) (look, *config.Config, error) {
-	for {
+	for rounds := 1; ; rounds++ {
 		cfg, err := r.load()
 		files := r.with(filesOf(cfg, err))
 		if !slices.ContainsFunc(files, func(name string) bool { _, known := now[name]; return !known }) {
 			return now, cfg, err
 		}
 		now = r.look(files)
+		if rounds == 3 {
+			return now, cfg, err
+		}
 	}
 }
 
@@ -158,6 +164,11 @@ func (r *reloader) watch(files []string, before look) {
 
 // logFailure logs every error by itself: they are read one by one.
 func (r *reloader) logFailure(err error) {
+	var ours *mistake
+	if errors.As(err, &ours) {
+		r.log.Error("configuration not reloaded", slog.String("error", ours.message), slog.String("hint", ours.hint))
+		return
+	}
 	var wrong *config.Errors
 	if !errors.As(err, &wrong) {
 		r.log.Error("configuration not reloaded", slog.Any("error", err))

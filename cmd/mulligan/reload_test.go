@@ -203,7 +203,7 @@ func TestDefaultFileComesAndGoes(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		src := findSource("", os.LookupEnv)
-		before := lookAt([]string{src.own()})
+		before := lookAt([]string{src.own})
 		cfg, err := src.load()
 		if err != nil {
 			t.Fatal(err)
@@ -362,14 +362,14 @@ func TestLookAtPipe(t *testing.T) {
 	if !maps.Equal(lookAt([]string{name}), lookAt([]string{name})) {
 		t.Error("two looks at a pipe differ")
 	}
-	if _, err := (&source{path: name}).loadAgain(); err == nil || !strings.Contains(err.Error(), "only once") {
+	if _, err := findSource(name, os.LookupEnv).loadAgain(); err == nil || !strings.Contains(err.Error(), "only once") {
 		t.Errorf("a pipe is read again: %v", err)
 	}
 }
 
 // TestReloadOfADirectory: it is called the same at a reload as at the start.
 func TestReloadOfADirectory(t *testing.T) {
-	s := &source{path: t.TempDir()}
+	s := findSource(t.TempDir(), os.LookupEnv)
 	_, atStart := s.load()
 	_, again := s.loadAgain()
 	if atStart == nil || again == nil || atStart.Error() != again.Error() || !strings.Contains(again.Error(), "is a directory") {

@@ -41,7 +41,7 @@ func serve(t terminal, src *source) error {
 	signal.Ignore(syscall.SIGPIPE) // whoever read our log is gone: no reason to stop serving
 	defer signal.Reset()
 
-	before := lookAt([]string{src.own()})
+	before := lookAt([]string{src.own})
 	cfg, err := src.load()
 	if err != nil {
 		return err

@@ -281,7 +281,7 @@ func TestFindSource(t *testing.T) {
 	if _, err := find("").load(); err == nil || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a named file that is missing: %v", err)
 	}
-	if own, _ := filepath.Abs("env.yaml"); find("").own() != own {
+	if own, _ := filepath.Abs("env.yaml"); find("").own != own {
 		t.Error("the configuration's own file is not looked at by its absolute name")
 	}
 }

@@ -21,7 +21,8 @@ const configUsage = "  --config F   the configuration; else $MULLIGAN_CONFIG, el
 
 // source is where a configuration comes from.
 type source struct {
-	path     string
+	path     string // as it was given, for messages
+	own      string // absolute, found out once: a link on the way to the working directory may be swapped
 	env      config.Lookup
 	variable bool // configVariable names it
 
@@ -52,32 +53,41 @@ func (f *flags) given(name string) bool {
 
 // findSource follows the order that configUsage gives.
 func findSource(named string, env config.Lookup) *source {
+	s := &source{path: configFile, env: env, optional: true}
 	if named != "" {
-		return &source{path: named, env: env}
+		s.path, s.optional = named, false
+	} else if path, _ := env(configVariable); path != "" {
+		s.path, s.optional, s.variable = path, false, true
 	}
-	if path, _ := env(configVariable); path != "" {
-		return &source{path: path, env: env, variable: true}
+	s.own = s.path
+	if own, err := filepath.Abs(s.path); err == nil {
+		s.own = own
 	}
-	return &source{path: configFile, env: env, optional: true}
+	return s
 }
 
 // load reads the configuration.
 func (s *source) load() (*config.Config, error) {
-	cfg, err := config.Load(s.path, s.env)
+	hint := "give the right name with --config, or leave it out for the defaults"
+	if s.variable {
+		hint = "the environment's " + configVariable + " names it: put the right name there, or unset it for the defaults"
+	}
+	return s.read(hint)
+}
+
+// read is load; hint is what to do where there is no file.
+func (s *source) read(hint string) (*config.Config, error) {
+	cfg, err := config.LoadAs(s.path, s.own, s.env)
 	switch {
 	case err == nil:
 		s.optional = false
 		return cfg, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
-	case isLink(s.path):
+	case isLink(s.own):
 		return nil, failure(err, "let it lead to a file, or remove it", "%s: a symbolic link that leads to no file", s.path)
 	case s.optional:
 		return config.Default(), nil
-	}
-	hint := "give the right name with --config, or leave it out for the defaults"
-	if s.variable {
-		hint = "the environment's " + configVariable + " names it: put the right name there, or unset it for the defaults"
 	}
 	return nil, failure(err, hint, "%s: there is no such file", s.path)
 }
@@ -90,18 +100,10 @@ func isLink(path string) bool {
 
 // loadAgain is load for a reload: a pipe has nothing more to give.
 func (s *source) loadAgain() (*config.Config, error) {
-	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if info, err := os.Stat(s.own); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, &fs.PathError{Op: "reload", Path: s.path, Err: errors.New("not a regular file, which can be read only once")}
 	}
-	return s.load()
-}
-
-// own is the absolute name of the configuration's own file, there or not.
-func (s *source) own() string {
-	if own, err := filepath.Abs(s.path); err == nil {
-		return own
-	}
-	return s.path
+	return s.read("put it back: until then what was read last holds")
 }
 
 // String names, in messages, what load read.

@@ -62,9 +62,9 @@ const DefaultName = "default"
 // own, and those it names. When one of them changes, it is to be read again.
 func (c *Config) Files() []string { return c.files }
 
-// Empty reports whether the configuration was read from a file that holds nothing
-// but blanks: it is valid, and it is what a file looks like that is about to be
-// written.
+// Empty reports whether the configuration was read from a file that holds nothing,
+// or nothing but comments: it is valid, and it is what a file looks like that is
+// about to be written.
 func (c *Config) Empty() bool { return c.empty }
 
 // Unchanged reports whether the upstream of this name is the same in both

@@ -28,7 +28,7 @@ func TestErrorsNameTheirFiles(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	for text, want := range map[string]bool{"": true, " \n\r\n": true, "# a comment\n": false, "{}": false, "via: true": false} {
+	for text, want := range map[string]bool{"": true, " \n\r\n": true, "# a comment\n": true, "\ufeff": true, "~": false, "{}": false, "via: true": false} {
 		cfg, err := config.Parse("f.yaml", []byte(text), os.LookupEnv)
 		if err == nil && cfg.Empty() != want || err != nil && want {
 			t.Errorf("%q: %v, want %v", text, err, want)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,12 +10,15 @@ import (
 
 // Load reads the configuration in the file at path. Environment values come
 // from env, which is os.LookupEnv outside of tests. The error is an *Errors.
-func Load(path string, env Lookup) (*Config, error) {
+func Load(path string, env Lookup) (*Config, error) { return LoadAs(path, path, env) }
+
+// LoadAs is Load with another name for the file in messages.
+func LoadAs(name, path string, env Lookup) (*Config, error) {
 	data, err := readConfig(path)
 	if err != nil {
-		return nil, &Errors{All: []*Error{{File: path, Message: reason(err), Err: err}}, Files: []string{absolute(path)}}
+		return nil, &Errors{All: []*Error{{File: name, Message: reason(err), Err: err}}, Files: []string{absolute(path)}}
 	}
-	return Parse(path, data, env)
+	return parse(name, path, data, env)
 }
 
 // readConfig reads one byte more than is allowed at most, which Parse refuses.
@@ -33,7 +35,11 @@ func readConfig(path string) ([]byte, error) {
 // place from which relative names of other files start. The error is an
 // *Errors.
 func Parse(file string, data []byte, env Lookup) (*Config, error) {
-	d := &decoder{file: file, env: env, keys: Keys(), files: newFileSet(file), claims: newClaims(), doubts: make(doubts)}
+	return parse(file, file, data, env)
+}
+
+func parse(name, path string, data []byte, env Lookup) (*Config, error) {
+	d := &decoder{file: name, env: env, keys: Keys(), files: newFileSet(path), claims: newClaims(), doubts: make(doubts)}
 	c := Default()
 	d.document(data, c)
 	if len(d.errors) > 0 {
@@ -44,7 +50,6 @@ func Parse(file string, data []byte, env Lookup) (*Config, error) {
 		c.Warnings = append(c.Warnings, w.Error())
 	}
 	c.files, c.digests = d.files.names(), d.files.digests
-	c.empty = len(bytes.TrimSpace(data)) == 0
 	return c, nil
 }
 
@@ -56,6 +61,7 @@ func (d *decoder) document(data []byte, c *Config) {
 		d.errors = append(d.errors, syntax)
 	}
 	if root == nil {
+		c.empty = syntax == nil
 		return
 	}
 	if alias := repetition(root); alias != nil {

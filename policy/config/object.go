@@ -93,11 +93,12 @@ func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 		return written{}, false
 	}
 	w := written{d.path, make(map[string]*yaml.Node), d.doubts}
-	misspelt := make(map[string]*yaml.Node)
+	misspelt := make(map[string][]*yaml.Node)
 	for _, e := range entries {
 		switch f := o.find(e.key.Value); {
 		case f == nil:
-			misspelt[d.unknown(e.key, o.names())] = e.value
+			meant := d.unknown(e.key, o.names())
+			misspelt[meant] = append(misspelt[meant], e.value)
 		case f.refused != "":
 			d.complain(e.key, "", "%s %s", quote(f.name), f.refused)
 		case e.again:
@@ -112,9 +113,10 @@ func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 		}
 	}
 	for _, f := range o.fields { // the errors inside a section are told in the same run as its misspelt name
-		value := misspelt[f.name]
-		if f.below != nil && value != nil && value.Kind == yaml.MappingNode && w.at(f.name) == nil {
-			f.readAgain(d, value, *v)
+		for _, value := range misspelt[f.name] {
+			if f.below != nil && resolve(value).Kind != yaml.ScalarNode {
+				f.readAgain(d, value, *v)
+			}
 		}
 	}
 	for _, f := range o.fields {

@@ -59,13 +59,15 @@ func (c *conn) CloseReset() error {
 }
 
 // Progress returns a number that changes with every read or write that moved a
-// byte, and while a write waits, with every byte that the peer takes: a full
-// socket is not writable again before about a third of its buffer is free, which
-// a slow peer may need minutes for.
-func (c *conn) Progress() uint64 {
-	n := c.progress.Load() << 32
+// byte.
+func (c *conn) Progress() uint64 { return c.progress.Load() }
+
+// Unsent returns how many bytes wait for the peer to take them, while a write is
+// under way: a full socket is not writable again before about a third of its
+// buffer is free, which a slow peer may need minutes for. It is a system call.
+func (c *conn) Unsent() (n uint64) {
 	if c.writing.Load() {
-		control(tcp(c.nc), func(fd uintptr) { n += uint64(unsent(fd)) })
+		control(tcp(c.nc), func(fd uintptr) { n = uint64(unsent(fd)) })
 	}
 	return n
 }

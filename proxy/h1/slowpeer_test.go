@@ -22,18 +22,18 @@ func TestSlowPeerIsProgress(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.WriteThrough(make([]byte, 64<<20)) }) // more than any socket buffer holds
 	still := awaitStill(t, c)
-	finished := c.progress.Load()
+	finished := c.Progress()
 	p := make([]byte, 1<<10)
 	for end := time.Now().Add(20 * time.Second); ; {
 		io.ReadFull(peer, p)
-		if c.Progress() != still {
+		if c.Unsent() != still {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatal("the peer reads, and nothing has moved")
 		}
 	}
-	if c.progress.Load() != finished || !c.Writing() {
+	if c.Progress() != finished || !c.Writing() {
 		t.Error("the write has ended: nothing was shown")
 	}
 	peer.Close()
@@ -41,16 +41,16 @@ func TestSlowPeerIsProgress(t *testing.T) {
 }
 
 // awaitStill waits until a write is under way and moves nothing any more.
-func awaitStill(t *testing.T, c *ServerConn) (progress uint64) {
+func awaitStill(t *testing.T, c *ServerConn) (unsent uint64) {
 	t.Helper()
 	same := 0
 	for range 4000 {
-		now := c.Progress()
-		if same++; now != progress || !c.Writing() {
-			progress, same = now, 0
+		now := c.Unsent()
+		if same++; now != unsent || !c.Writing() {
+			unsent, same = now, 0
 		}
 		if same > 20 {
-			return progress
+			return unsent
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

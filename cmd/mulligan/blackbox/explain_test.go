@@ -195,3 +195,23 @@ func TestExplainEmptyOutcome(t *testing.T) {
 		contains(t, flag, stderr, "error: ", "hint: ")
 	}
 }
+
+// Where no response is held none is known to break off before it goes out.
+func TestExplainBrokenResponseThatIsNotHeld(t *testing.T) {
+	t.Parallel()
+	u := answers(t, rawClose("HTTP/1.1 200 X\r\nContent-Length: 20000\r\n\r\nhalf"))
+	p := start(t, "defaults: {buffer: {response: 0}, retry: {"+quick+"}}")
+	want(t, "status", p.get(u.url("/")).Status, 200)
+	want(t, "attempts", u.count(), 1)
+	contains(t, "explain", explained(t, p, nil, "--status", "200", "--failure", "truncated", u.url("/")), "no response is held (buffer.response")
+}
+
+// A CONNECT has no body.
+func TestExplainConnectWithABody(t *testing.T) {
+	t.Parallel()
+	p := start(t, "")
+	c := dial(t, p.proxy)
+	c.send(lines("CONNECT 127.0.0.1:1 HTTP/1.1", "Host: 127.0.0.1:1", "Content-Length: 3") + "abc")
+	want(t, "status", c.next("CONNECT").Status, 400)
+	contains(t, "explain", explained(t, p, nil, "-X", "CONNECT", "-H", "Content-Length: 3", "127.0.0.1:1"), "refused    400")
+}
