@@ -49,7 +49,6 @@ func (x *exchange) attempt() result {
 		}
 		resp, err := x.exchangeHeads()
 		if err == nil {
-			x.dropLast()
 			x.resp = resp
 			return x.answered()
 		}
@@ -155,7 +154,7 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 		x.armAttempt()
 		x.c.watch.sendLimit.Store(int64(x.route.Timeout.Attempt))
 		x.c.watch.sending.Store(x.uc)
-		resp, err = x.uc.FinishAndReadResponse(x.body.whole, x.requestTrailer(), method)
+		resp, err = x.finishAndReadResponse(method)
 		x.c.watch.sending.Store(nil) // the pool may give it to others before the request ends
 	} else {
 		// The head goes at once: what follows may take its time.
@@ -163,6 +162,7 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 		ferr := x.uc.Flush()
 		x.c.watch.sending.Store(nil) // from now on who writes is the pump
 		if ferr == nil {
+			x.dropLast()
 			x.body.startPump(x.uc)
 		}
 		resp, err = x.uc.ReadResponse(method)
@@ -178,6 +178,23 @@ func (x *exchange) exchangeHeads() (*h1.Response, error) {
 		}
 		resp, err = x.uc.ReadResponse(method)
 	}
+}
+
+// finishAndReadResponse sends all of the request's body and reads the response's
+// head: in one go, but where the response of the attempt before is still in hand.
+// That is wanted until something is written, and no longer.
+func (x *exchange) finishAndReadResponse(method string) (*h1.Response, error) {
+	if x.last.resp == nil {
+		return x.uc.FinishAndReadResponse(x.body.whole, x.requestTrailer(), method)
+	}
+	switch err := x.uc.FinishWith(x.body.whole, x.requestTrailer()); h1.KindOf(err) {
+	case h1.Malformed, h1.Broken, h1.Interrupted:
+		return nil, err
+	case h1.NothingWritten:
+	default:
+		x.dropLast()
+	}
+	return x.uc.ReadResponse(method)
 }
 
 // armAttempt starts timeout.attempt, where a retry could follow: only then does

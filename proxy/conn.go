@@ -258,8 +258,10 @@ func (x *exchange) end() {
 	x.mounted = nil
 	x.byHost = authorityName{}
 	x.cut.Retry = false
-	if cap(x.interim) > maxInterim {
-		x.interim = nil
+	for _, in := range []*inHand{&x.inHand, &x.last} {
+		if cap(in.interim) > maxInterim {
+			in.interim = nil
+		}
 	}
 }
 

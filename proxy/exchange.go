@@ -37,7 +37,7 @@ type exchange struct {
 	number    int // attempts begun
 	attemptAt time.Time
 	inHand
-	last inHand          // of the attempt before, until this one has an answer
+	last inHand          // of the attempt before, until this one has written something
 	cut  policy.Decision // the retry for which timeout.attempt cuts the attempt
 
 	connect   bool           // a CONNECT: an attempt is a dial

@@ -339,3 +339,43 @@ func TestSilentTunnelsHoldNoSlot(t *testing.T) {
 		}
 	})
 }
+
+// TestFailedAnswerIsNotKeptDuringTheRetry: once the retry has a connection, the
+// memory of what came before is for others.
+func TestFailedAnswerIsNotKeptDuringTheRetry(t *testing.T) {
+	s := queueing()
+	s.Default.Connections.MaxPerEndpoint = 256
+	inBubble(t, s, answers(busy, ""), func(b *bubble) {
+		go io.WriteString(b.dial(), getUp)
+		time.Sleep(time.Second)
+		if n := gauge(b, b.reg, "mulligan_buffered_bytes", ""); n != 4 {
+			b.Errorf("%v bytes are held during the wait, want 4", n)
+		}
+		time.Sleep(20 * time.Second)
+		if n := gauge(b, b.reg, "mulligan_buffered_bytes", ""); n != 0 {
+			b.Errorf("%v bytes are held while the retry is made", n)
+		}
+	})
+}
+
+// TestShortWaitKeepsTheConnection: a failed answer that is wholly there costs no
+// connection, however short the wait and whatever its framing.
+func TestShortWaitKeepsTheConnection(t *testing.T) {
+	for name, body := range map[string]string{"length": "Content-Length: 4\r\n\r\nbusy", "chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\n0\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			s.Default.Default.Retry.Backoff = policy.Backoff{Initial: 2 * time.Millisecond, Max: 2 * time.Millisecond, Multiplier: 1, Jitter: policy.NoJitter}
+			failed := "HTTP/1.1 503 Busy\r\n" + body
+			serve := answers(failed, failed, ok)
+			var conns atomic.Int32
+			inBubble(t, s, func(c net.Conn) { conns.Add(1); serve(c) }, func(b *bubble) {
+				if resp := b.send(b.dial(), getUp); resp.StatusCode != 200 {
+					b.Error(resp.Status)
+				}
+				if n := conns.Load(); n != 1 {
+					b.Errorf("%d connections", n)
+				}
+			})
+		})
+	}
+}

@@ -112,18 +112,24 @@ func (x *exchange) keepForWait(d time.Duration) {
 		return
 	}
 	defer x.freeSlot()
-	if x.whole || x.broken || d < tick {
+	if x.whole || x.broken {
 		return
 	}
-	w := &x.c.watch
-	w.attemptAt.Store(x.s.now() + int64(min(salvageFor, d)))
-	defer func() {
-		w.attemptAt.Store(0)
-		w.calm(causeAttempt, x.uc)
-	}()
+	next := x.uc.ArrivedBody
+	if d >= tick {
+		next = x.uc.NextBody
+		w := &x.c.watch
+		w.attemptAt.Store(x.s.now() + int64(min(salvageFor, d)))
+		defer func() {
+			w.attemptAt.Store(0)
+			w.calm(causeAttempt, x.uc)
+		}()
+	}
 	for x.held.size < x.route.Buffer.Response {
-		p, err := x.uc.NextBody()
+		p, err := next()
 		switch {
+		case err == nil && len(p) == 0: // no more has arrived
+			return
 		case err == io.EOF:
 			x.whole = true
 			return
