@@ -41,7 +41,9 @@ func (b *requestBody) begin(x *exchange) {
 	b.none, b.here, b.whole, b.oneWay, b.malformed = false, false, nil, false, nil
 	b.failure = nil
 	b.watched = false
-	b.came.Store(0)
+	if b.came.Load() > 0 { // mostly not, and a store costs more than a look
+		b.came.Store(0)
+	}
 	b.sent.Store(false)
 	limit := x.route.Buffer.Request
 	if x.req.Framing == h1.NoBody {
@@ -101,9 +103,12 @@ func (b *requestBody) takeArrived() {
 	}
 }
 
-// count notes what came of a body that is not kept: in mode observe it is to be
-// said whether it could have been sent again.
+// count notes what came of a body where nothing is ever sent again: in mode observe
+// it is to be said whether it could have been.
 func (b *requestBody) count(n int64) {
+	if b.x.route.Retry.Mode == policy.ModeOn {
+		return
+	}
 	limit := b.x.route.Buffer.Request
 	if came := b.came.Add(n); b.watched && came > limit && came-n <= limit {
 		b.x.up.metrics.NotReplayable(metrics.RequestLimit)

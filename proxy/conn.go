@@ -249,7 +249,9 @@ func (x *exchange) end() {
 	if x.uc != nil {
 		x.dropConn()
 	}
-	x.forgetHeld()
+	if x.charged > 0 { // only a panic has left it
+		x.forgetHeld()
+	}
 	x.dropLast()
 	x.body.end()
 	x.connect = false

@@ -14,8 +14,7 @@ import (
 // it knows is what attempt saw on the wire.
 func (x *exchange) run() {
 	var before result // what the attempt under way is the retry of,
-	var d policy.Decision
-	reason := "" // and why
+	reason := ""      // and why
 	for {
 		r := x.attempt()
 		unsent := r.cancelled && !x.wrote || r.queued
@@ -34,7 +33,7 @@ func (x *exchange) run() {
 			return
 		}
 		x.dropLast()
-		d = r.decision
+		d := r.decision
 		if !r.decided {
 			d = x.session.Next(r.outcome, x.state(x.c.gone()), rand.Float64())
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"mulligan/policy"
 	"mulligan/proxy"
+	"mulligan/proxy/h1"
 )
 
 // explainOutcome says what follows the outcome that was asked for.
@@ -42,8 +44,8 @@ func (q *question) never(p *place, o policy.Outcome) string {
 		return "it would be inside the tunnel; for what is plain HTTP there, ask about its http:// URL"
 	case o.Status != 0 && o.Status < 200 && o.Status != 101:
 		return "an interim response ends no attempt; it is passed on, and the final one decides"
-	case o.Class == policy.Truncated && (q.method == "HEAD" || o.Status == 101 || o.Status == 204 || o.Status == 304):
-		return "such a response has no body that could break off" // RFC 9110 6.4.1
+	case o.Class == policy.Truncated && h1.Bodiless(cmp.Or(o.Status, 200), q.method):
+		return "such a response has no body that could break off"
 	case o.Class == policy.Truncated && min(p.route.Buffer.Response, q.cfg.BufferTotal) == 0:
 		return "no response is held (buffer.response, buffer_total): the client gets it as it comes, and breaks off"
 	case o.Class == policy.Timeout && q.longestAttempt(p, o) == 0:

@@ -89,7 +89,7 @@ func (req *Request) frame(f *framing) error {
 
 // frame decides how the body of a response to method is framed.
 func (resp *Response) frame(f *framing, method string) error {
-	if bodiless(resp.Status, method) {
+	if Bodiless(resp.Status, method) {
 		resp.frameNothing(f)
 		return nil
 	}
@@ -131,9 +131,9 @@ func (resp *Response) frameNothing(f *framing) {
 	}
 }
 
-// bodiless reports whether a response never has a body (RFC 9112 section 6.3,
+// Bodiless reports whether a response never has a body (RFC 9112 section 6.3,
 // the first two rules).
-func bodiless(status int, method string) bool {
+func Bodiless(status int, method string) bool {
 	return status < 200 || status == 204 || status == 304 ||
 		method == "HEAD" || method == "CONNECT" && status < 300
 }

@@ -116,11 +116,11 @@ func (r *reader) findHead(s *scanner, check func(partial []byte) error) ([]byte,
 			if n > 0 {
 				return r.takeHead(s.start, n), nil
 			}
-			if begun := unread[s.start:]; len(begun) > 1 || len(begun) == 1 && begun[0] != '\r' {
+			begun := unread[s.start:]
+			if len(begun) > 1 || len(begun) == 1 && begun[0] != '\r' {
 				r.c.enter(ReadingHead) // an empty line behind the last message begins none
 			}
 			if !checked {
-				begun := unread[s.start:]
 				if checked = s.line > s.start; !checked { // the first line is not whole: it is not read over and over
 					begun = begun[:min(len(begun), beginning)]
 				}

@@ -21,15 +21,7 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 	defer reader.Close()
 	p := prepare(t, "")
-	p.cmd = exec.Command(binary, "serve", "--config", p.file)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = filepath.Dir(p.file), environment(), writer
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	writer.Close()
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
-	t.Cleanup(p.end)
-	p.awaitReady("")
+	p.runInto(writer)
 
 	const requests, long = 80, 30_000 // 2.4 MB of lines: more than the pipe and the queue hold
 	path := "/" + strings.Repeat("a", long)
@@ -53,4 +45,19 @@ func TestLogThatNobodyReads(t *testing.T) {
 	if !strings.HasPrefix(string(text), "time=") || len(text) >= requests*long {
 		t.Errorf("%d bytes of log", len(text))
 	}
+}
+
+// runInto starts the process with its log going into a pipe, of which it gets the
+// only writing end.
+func (p *mulligan) runInto(pipe *os.File) {
+	p.t.Helper()
+	p.cmd = exec.Command(binary, "serve", "--config", p.file)
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = filepath.Dir(p.file), environment(), pipe
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	pipe.Close()
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	p.t.Cleanup(p.end)
+	p.awaitReady("")
 }

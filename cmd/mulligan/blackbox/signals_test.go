@@ -2,7 +2,6 @@ package blackbox
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -19,15 +18,7 @@ func TestSecondSignalThatNobodyReads(t *testing.T) {
 	defer reader.Close()
 	stuff(t, writer)
 	p := prepare(t, "shutdown_delay: 1h\n")
-	p.cmd = exec.Command(binary, "serve", "--config", p.file)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = filepath.Dir(p.file), environment(), writer
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	writer.Close()
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
-	t.Cleanup(p.end)
-	p.awaitReady("")
+	p.runInto(writer)
 	p.signal(syscall.SIGTERM)
 	eventually(t, "/readyz to say 503", func() bool { return probe(p.admin, "", "/readyz") == 503 })
 	p.signal(syscall.SIGTERM)
