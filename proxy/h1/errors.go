@@ -22,10 +22,13 @@ const (
 	HeadTooLarge
 	// Interrupted: Interrupt was called.
 	Interrupted
+	// Refused: the peer says that it did not process the message (RFC 9113
+	// section 8.7): HTTP/2 only.
+	Refused
 )
 
 var kindNames = [...]string{
-	"", "nothing written", "reset before a response head", "broken off", "malformed", "head too large", "interrupted",
+	"", "nothing written", "reset before a response head", "broken off", "malformed", "head too large", "interrupted", "refused",
 }
 
 // String returns the kind in words.
@@ -36,6 +39,7 @@ type Error struct {
 	Kind   Kind
 	Status int    // what a request with this error deserves as an answer; 0: none
 	Reason string // what exactly was wrong; fixed words, nothing from the peer
+	Code   uint32 // of the peer's RST_STREAM or GOAWAY, where that ended the message; 0: none
 	Err    error  // of the network; may be nil
 }
 

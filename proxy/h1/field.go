@@ -136,3 +136,8 @@ func lower(c byte) byte {
 	}
 	return c
 }
+
+// NewField makes a field for who has not read it from an HTTP/1.1 head.
+func NewField(name, value []byte) Field {
+	return Field{Name: name, Value: value, known: LookupName(name), looked: true}
+}

@@ -18,6 +18,7 @@ type Request struct {
 	Method  string
 	Target  []byte // as it was written
 	Minor   int    // of the HTTP version: 0 or 1
+	HTTP2   bool   // it came over HTTP/2: what follows is said in the words of HTTP/1.1
 	Header  Header
 	Framing Framing // NoBody where there is neither a length nor chunks
 
@@ -35,6 +36,7 @@ type Response struct {
 	Status  int
 	Reason  []byte // may be empty
 	Minor   int
+	HTTP2   bool // as in Request
 	Header  Header
 	Framing Framing
 
