@@ -12,6 +12,14 @@ var classes = setOf(
 	"cancelled",
 )
 
+// grpc are the failures that gRPC calls end with: labels of retries.
+var grpc = setOf(
+	"grpc_cancelled", "grpc_unknown", "grpc_invalid_argument", "grpc_deadline_exceeded", "grpc_not_found",
+	"grpc_already_exists", "grpc_permission_denied", "grpc_resource_exhausted", "grpc_failed_precondition",
+	"grpc_aborted", "grpc_out_of_range", "grpc_unimplemented", "grpc_internal", "grpc_unavailable",
+	"grpc_data_loss", "grpc_unauthenticated",
+)
+
 // stops are the reasons for which a failed request was not retried further.
 // The two that describe no denial, success and permanent, are left out.
 var stops = setOf(
@@ -36,10 +44,10 @@ func listed(list map[string]bool, word string) string {
 	return other
 }
 
-// reason returns the label of what a retry followed: a failure class or a
-// status from 200 to 599 as three digits, else "other".
+// reason returns the label of what a retry followed: a failure class, a status
+// from 200 to 599 as three digits, or gRPC's, else "other".
 func reason(word string) string {
-	if isStatus(word) {
+	if isStatus(word) || grpc[word] {
 		return word
 	}
 	return listed(classes, word)

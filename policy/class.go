@@ -2,7 +2,7 @@ package policy
 
 // Class says how an attempt ended where it did not end with a whole response.
 // The README's table of failure classes has those that an attempt can end with
-// today; RefusedStream and ErrorEvent are names that configuration knows already.
+// today; ErrorEvent is a name that configuration knows already.
 // The zero value is ClassNone.
 type Class uint8
 

@@ -55,6 +55,19 @@ var policies = []struct {
 		title: "retry_on: [inherit, tls_failure, dns_not_found, denied], which cannot be",
 		on:    []string{"tls_failure", "dns_not_found", "denied"},
 	},
+	{title: "retry_on: [inherit, grpc_unavailable, grpc_aborted]", on: []string{"grpc_unavailable", "grpc_aborted"}},
+	{
+		title: "retry_on: [inherit, grpc_unavailable], where the upstream says: retry",
+		on:    []string{"grpc_unavailable"}, word: policy.RetryWord,
+	},
+	{
+		title: "retry_on: [inherit, grpc_unavailable], where the upstream says: final",
+		on:    []string{"grpc_unavailable"}, word: policy.FinalWord,
+	},
+	{
+		title: "retry_on: [inherit, 200, grpc_unavailable], do_not_retry_on: [grpc_internal, grpc_unavailable]",
+		on:    []string{"200", "grpc_unavailable"}, notOn: []string{"grpc_internal", "grpc_unavailable"},
+	},
 }
 
 const classesLegend = `# How attempts end, who asks, and what follows: the README's table of failure classes, and its test.
@@ -63,7 +76,8 @@ const classesLegend = `# How attempts end, who asks, and what follows: the READM
 #   P   permanent           n  not_idempotent
 #
 # The last column: whether the answer pays the retry budget its ratio. A failure class
-# that later sections leave out is as under the defaults.
+# that later sections leave out is as under the defaults. A gRPC status is that of a
+# 200; those that are left out are as a 200 without one.
 #
 # Made with: go test ./policy -run TestClasses -update
 `
@@ -96,6 +110,7 @@ func TestClasses(t *testing.T) {
 			fmt.Fprintf(&b, "%-17s%s\n", name, row)
 		}
 		writeStatuses(t, &b, r, p.word)
+		writeGRPC(t, &b, r, p.word)
 	}
 	golden(t, "classes.golden", b.Bytes())
 }
@@ -132,6 +147,16 @@ func writeStatuses(t *testing.T, b *bytes.Buffer, r *policy.Route, word policy.W
 			fmt.Fprintf(b, "%-17s%s\n", name, row)
 		}
 		first, row = status, next
+	}
+}
+
+// writeGRPC writes a row for each gRPC status that changes what becomes of a 200.
+func writeGRPC(t *testing.T, b *bytes.Buffer, r *policy.Route, word policy.Word) {
+	plain := classRow(t, r, policy.Outcome{Status: 200, Word: word})
+	for _, g := range policy.GRPCStatuses() {
+		if row := classRow(t, r, policy.Outcome{Status: 200, GRPC: g, Word: word}); row != plain {
+			fmt.Fprintf(b, "%-17s%s\n", g, row)
+		}
 	}
 }
 
@@ -246,6 +271,63 @@ func TestFinalWordOnListedSuccess(t *testing.T) {
 	}
 }
 
+// A gRPC failure that a list has is a failure, whatever HTTP's status says; one
+// that no list has is a success like any other 200.
+func TestGRPCVerdicts(t *testing.T) {
+	r := builtin(t)
+	r.Retry.RetryOn = set(t, "grpc_unavailable", "truncated", "503")
+	r.Retry.DoNotRetryOn = set(t, "grpc_internal")
+	unavailable, internal, unknown := named(t, "grpc_unavailable"), named(t, "grpc_internal"), named(t, "grpc_unknown")
+	for _, tt := range []struct {
+		o    policy.Outcome
+		want policy.Verdict
+	}{
+		{policy.Outcome{Status: 200, GRPC: unavailable}, policy.Retryable},
+		{policy.Outcome{Status: 200, GRPC: unavailable, Word: policy.RetryWord}, policy.Retryable},
+		{policy.Outcome{Status: 200, GRPC: unavailable, Word: policy.FinalWord}, policy.PermanentFailure},
+		{policy.Outcome{Status: 200, GRPC: internal}, policy.PermanentFailure},
+		{policy.Outcome{Status: 200, GRPC: internal, Word: policy.RetryWord}, policy.PermanentFailure},
+		{policy.Outcome{Status: 200, GRPC: unknown}, policy.Succeeded},
+		{policy.Outcome{Status: 200, GRPC: unknown, Word: policy.RetryWord}, policy.Succeeded},
+		{policy.Outcome{Status: 200, GRPC: unknown, Word: policy.FinalWord}, policy.Succeeded},
+		{policy.Outcome{Status: 500, GRPC: unavailable}, policy.Retryable},
+		{policy.Outcome{Status: 503, GRPC: internal}, policy.PermanentFailure},
+		{policy.Outcome{Status: 503, GRPC: unknown}, policy.Retryable},
+		{policy.Outcome{Status: 404, GRPC: unknown}, policy.PermanentFailure},
+		{policy.Outcome{Status: 200, GRPC: unknown, Class: policy.Truncated}, policy.Retryable},
+		{policy.Outcome{Status: 200, GRPC: unknown, Class: policy.Truncated, Word: policy.FinalWord}, policy.PermanentFailure},
+		{policy.Outcome{Status: 200, GRPC: unavailable, Class: policy.ProtocolError}, policy.PermanentFailure},
+	} {
+		if v := r.Retry.Classify(tt.o); v != tt.want {
+			t.Errorf("%+v: verdict %d, want %d", tt.o, v, tt.want)
+		}
+	}
+}
+
+// named is the gRPC status that a word names.
+func named(t *testing.T, word string) policy.GRPC {
+	t.Helper()
+	g, ok := policy.ParseGRPC(word)
+	if !ok {
+		t.Fatalf("there is no %s", word)
+	}
+	return g
+}
+
+// Where a list has a gRPC status, the fields of a 2xx are worth a look.
+func TestHeedsGRPC(t *testing.T) {
+	listed, excluded := builtin(t), builtin(t)
+	listed.Retry.RetryOn = set(t, "grpc_unavailable")
+	excluded.Retry.DoNotRetryOn = set(t, "grpc_internal")
+	for _, r := range []*policy.Route{listed, excluded} {
+		for status, want := range map[int]bool{0: false, 101: false, 200: true, 204: true, 299: true, 300: false, 400: true} {
+			if got := r.Retry.Heeds(status); got != want {
+				t.Errorf("Heeds(%d) = %v", status, got)
+			}
+		}
+	}
+}
+
 func TestHeeds(t *testing.T) {
 	r := builtin(t)
 	r.Retry.RetryOn = set(t, "202")
@@ -258,7 +340,8 @@ func TestHeeds(t *testing.T) {
 
 func TestReason(t *testing.T) {
 	r := builtin(t)
-	r.Retry.RetryOn = set(t, "5xx", "789")
+	r.Retry.RetryOn = set(t, "5xx", "789", "grpc_unavailable")
+	r.Retry.DoNotRetryOn = set(t, "grpc_internal")
 	for _, tt := range []struct {
 		o    policy.Outcome
 		want string
@@ -273,6 +356,11 @@ func TestReason(t *testing.T) {
 		{policy.Outcome{Status: 1000}, "other"},
 		{policy.Outcome{Status: -503}, "other"},
 		{policy.Outcome{}, "other"},
+		{policy.Outcome{Status: 200, GRPC: named(t, "grpc_unavailable")}, "grpc_unavailable"},
+		{policy.Outcome{Status: 500, GRPC: named(t, "grpc_unavailable")}, "grpc_unavailable"},
+		{policy.Outcome{Status: 200, GRPC: named(t, "grpc_internal")}, "grpc_internal"},
+		{policy.Outcome{Status: 200, GRPC: named(t, "grpc_unknown")}, "200"}, // no list has it
+		{policy.Outcome{Class: policy.Truncated, Status: 200, GRPC: named(t, "grpc_unavailable")}, "truncated"},
 	} {
 		s := policy.NewSession(r, policy.NewBudget(builtinBudget, t0), policy.Request{Method: "GET"})
 		if d := s.Next(tt.o, ready(), 0); d.Reason != tt.want {
@@ -292,6 +380,19 @@ func TestNames(t *testing.T) {
 			t.Errorf("ParseClass(%q) = %q", s, c)
 		}
 	}
+	if all := policy.GRPCStatuses(); len(all) != 16 {
+		t.Errorf("%d gRPC statuses", len(all))
+	}
+	for _, g := range policy.GRPCStatuses() {
+		if got, ok := policy.ParseGRPC(g.String()); !ok || got != g {
+			t.Errorf("gRPC status %q: %d, %v", g, got, ok)
+		}
+	}
+	for _, s := range []string{"", "grpc_ok", "grpc_", "unavailable", "GRPC_UNAVAILABLE", "14"} {
+		if g, ok := policy.ParseGRPC(s); ok {
+			t.Errorf("ParseGRPC(%q) = %q", s, g)
+		}
+	}
 	seen := map[string]bool{}
 	for _, s := range policy.Stops() {
 		if s.String() == "" || seen[s.String()] {
@@ -299,7 +400,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[s.String()] = true
 	}
-	if s := policy.Class(200).String() + policy.Stop(200).String() + policy.ClassNone.String() + policy.Going.String(); s != "" {
+	if s := policy.GRPC(0).String() + policy.GRPC(17).String() + policy.Class(200).String() + policy.Stop(200).String() + policy.ClassNone.String() + policy.Going.String(); s != "" {
 		t.Errorf("what has no name is called %q", s)
 	}
 }

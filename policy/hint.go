@@ -18,13 +18,17 @@ func parseCount(s string, unit time.Duration) (time.Duration, bool) {
 	}
 	most := math.MaxInt64 / unit
 	var n time.Duration
+	over := false
 	for i := range len(s) {
 		if !isDigit(s[i]) {
 			return 0, false
 		}
-		n = min(most+1, n*10+time.Duration(s[i]-'0'))
+		digit := time.Duration(s[i] - '0')
+		if over = over || n > (most-digit)/10; !over {
+			n = n*10 + digit
+		}
 	}
-	if n > most {
+	if over {
 		return maxDuration, true
 	}
 	return n * unit, true

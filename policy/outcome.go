@@ -18,13 +18,14 @@ const (
 type Outcome struct {
 	Class   Class
 	Status  int           // of the response header; 0 where none came
+	GRPC    GRPC          // how a gRPC call failed that has no more to it than a header
 	Hint    time.Duration // the least wait that the server asks for; where HasHint
 	HasHint bool
 	Word    Word
 }
 
-// ReadHeader fills Hint, HasHint and Word from the response's fields; Class and
-// Status are not touched, but Status is read. get returns the first value of a
+// ReadHeader fills GRPC, Hint, HasHint and Word from the response's fields; Class
+// and Status are not touched, but Status is read. get returns the first value of a
 // field by its name, without regard to case, "" for none; keyed says that the
 // request carried an idempotency key; now is what dates are compared with.
 //
@@ -36,7 +37,11 @@ func (o *Outcome) ReadHeader(get func(name string) string, keyed bool, now time.
 		o.Word = NoWord // a success is not repeated for a header
 	}
 	o.Hint, o.HasHint = readHint(get, pushback, now)
+	o.GRPC = readGRPC(get)
 }
+
+// failed reports whether the response, whole or not, says that it is no success.
+func (o *Outcome) failed() bool { return o.Status >= 400 || o.GRPC != 0 }
 
 // readWord weighs the fields by which servers speak for themselves. Where they
 // disagree "final" wins: it is the one that cannot do harm.

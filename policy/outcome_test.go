@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -231,7 +232,7 @@ func TestPushback(t *testing.T) {
 
 // What an outcome held before does not show through.
 func TestReadHeaderOverwrites(t *testing.T) {
-	o := policy.Outcome{Status: 503, Class: policy.Truncated, Hint: 5, HasHint: true, Word: policy.RetryWord}
+	o := policy.Outcome{Status: 503, Class: policy.Truncated, GRPC: 14, Hint: 5, HasHint: true, Word: policy.RetryWord}
 	o.ReadHeader(fields(), true, t0)
 	if want := (policy.Outcome{Status: 503, Class: policy.Truncated}); o != want {
 		t.Errorf("%+v", o)
@@ -239,7 +240,8 @@ func TestReadHeaderOverwrites(t *testing.T) {
 }
 
 func TestReadHeaderDoesNotAllocate(t *testing.T) {
-	get := fields("Retry-After", "Wed, 04 Mar 2026 05:06:17 GMT", "x-should-retry", "true")
+	get := fields("Retry-After", "Wed, 04 Mar 2026 05:06:17 GMT", "x-should-retry", "true",
+		"content-type", "application/grpc", "grpc-status", "14")
 	if n := testing.AllocsPerRun(100, func() {
 		o := policy.Outcome{Status: 503}
 		o.ReadHeader(get, true, t0)
@@ -249,15 +251,20 @@ func TestReadHeaderDoesNotAllocate(t *testing.T) {
 }
 
 func FuzzReadHeader(f *testing.F) {
-	f.Add(503, true, "5", "5", "Wed, 04 Mar 2026 05:06:17 GMT", "true")
-	f.Add(429, false, "-5", "99999999999999999999", "Wednesday, 04-Mar-26 05:06:17 GMT", "false")
-	f.Add(200, false, "", "", "Wed Mar  4 05:06:17 2026", "")
-	f.Fuzz(func(t *testing.T, status int, keyed bool, pushback, millis, after, should string) {
+	f.Add(503, true, "5", "5", "Wed, 04 Mar 2026 05:06:17 GMT", "true", "", "")
+	f.Add(429, false, "-5", "99999999999999999999", "Wednesday, 04-Mar-26 05:06:17 GMT", "false", "text/plain", "14")
+	f.Add(200, false, "", "", "Wed Mar  4 05:06:17 2026", "", "application/grpc", "14")
+	f.Add(200, false, "250", "", "", "", "application/grpc+proto", "99999999999999999999")
+	f.Fuzz(func(t *testing.T, status int, keyed bool, pushback, millis, after, should, kind, code string) {
 		o := policy.Outcome{Status: status}
 		o.ReadHeader(fields(
 			"grpc-retry-pushback-ms", pushback, "retry-after-ms", millis, "Retry-After", after,
 			"x-should-retry", should, "Idempotent-Replayed", should,
+			"content-type", kind, "grpc-status", code,
 		), keyed, t0)
+		if o.GRPC != 0 && (o.GRPC.String() == "" || !policy.IsGRPC(strings.Trim(kind, " \t"))) {
+			t.Fatalf("%q, %q: gRPC status %d", kind, code, o.GRPC)
+		}
 		if o.Hint < 0 || !o.HasHint && o.Hint != 0 || status < 400 && o.Word == policy.RetryWord || o.Class != policy.ClassNone || o.Status != status {
 			t.Fatalf("%+v", o)
 		}

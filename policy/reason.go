@@ -27,11 +27,14 @@ var knownStatuses = func() (known Set) {
 }()
 
 // reason names what an attempt ended with, as a metric's label may: the class,
-// else the status. An upstream must not be able to make series at will, so an
+// else the gRPC status that a list has, else the status. An upstream must not be able to make series at will, so an
 // odd status is "other" unless the configuration lists it one by one.
 func (r *Retry) reason(o Outcome) string {
 	if o.Class != ClassNone {
 		return o.Class.String()
+	}
+	if r.knows(o.GRPC) {
+		return o.GRPC.String()
 	}
 	if knownStatuses.hasStatus(o.Status) || r.RetryOn.hasStatus(o.Status) && !r.RetryOn.hasHundred(o.Status) {
 		i := 3 * (o.Status - minStatus)

@@ -190,15 +190,45 @@ func TestWhatFeedsTheBudget(t *testing.T) {
 		{"truncated", policy.Outcome{Class: policy.Truncated, Status: 200}, 0},
 		{"timeout with a header", policy.Outcome{Class: policy.Timeout, Status: 404}, 0},
 		{"never sent", policy.Outcome{Class: policy.Denied}, 0},
+		{"a gRPC status of retry_on", policy.Outcome{Status: 200, GRPC: named(t, "grpc_unavailable")}, 0},
+		{"a gRPC status of retry_on, final by word", policy.Outcome{Status: 200, GRPC: named(t, "grpc_unavailable"), Word: policy.FinalWord}, 0},
+		{"a gRPC status of both lists", policy.Outcome{Status: 200, GRPC: named(t, "grpc_internal")}, 1},
+		{"another gRPC status", policy.Outcome{Status: 200, GRPC: named(t, "grpc_not_found")}, 1},
 		{"nothing known", policy.Outcome{}, 0},
 	} {
 		// POST: the verdict counts, not what the method lets happen.
 		r := builtin(t)
+		r.Retry.RetryOn = set(t, append(builtinRetryOn, "grpc_unavailable", "grpc_internal")...)
+		r.Retry.DoNotRetryOn = set(t, "grpc_internal")
 		b := policy.NewBudget(policy.BudgetConfig{Ratio: 1, Window: time.Second}, t0)
 		session := policy.NewSession(r, b, policy.Request{Method: "POST"})
 		session.Next(tt.o, ready(), 0)
 		if n := b.Remaining(t0); n != tt.want {
 			t.Errorf("%s: %d", tt.name, n)
+		}
+	}
+}
+
+// The pushback of a gRPC call that failed is its hint, though HTTP's status is 200.
+func TestPushbackOfACall(t *testing.T) {
+	for _, tt := range []struct {
+		pushback string
+		retry    bool
+		lo, hi   time.Duration
+	}{
+		{"", true, 250 * ms, 250 * ms}, {"2000", true, 2 * time.Second, 2500 * ms}, {"0", true, 0, 250 * ms},
+		{"-1", false, 0, 0}, {"soon", false, 0, 0}, {"60000", false, 0, 0},
+	} {
+		s := retried(t)
+		s.route.Retry.RetryOn = set(t, "grpc_unavailable")
+		s.outcome = policy.Outcome{Status: 200}
+		s.outcome.ReadHeader(fields("content-type", "application/grpc", "grpc-status", "14", "grpc-retry-pushback-ms", tt.pushback), false, t0)
+		d, _ := s.next()
+		if d.Retry != tt.retry || d.Reason != "grpc_unavailable" || tt.retry && (d.Lo != tt.lo || d.Hi != tt.hi) {
+			t.Errorf("pushback %q: %+v", tt.pushback, d)
+		}
+		if tt.pushback == "60000" && d.Stop != policy.RetryAfter || !tt.retry && tt.pushback != "60000" && d.Stop != policy.Permanent {
+			t.Errorf("pushback %q: stop %s", tt.pushback, d.Stop)
 		}
 	}
 }
@@ -323,7 +353,7 @@ func TestSessionsKeepTheBooks(t *testing.T) {
 		session := policy.NewSession(s.route, b, s.request)
 		for retry := true; retry; {
 			o := policy.Outcome{
-				Class: classes[rng.IntN(len(classes))], Status: 500 + rng.IntN(6),
+				Class: classes[rng.IntN(len(classes))], Status: 500 + rng.IntN(6), GRPC: policy.GRPC(max(0, rng.IntN(32)-15)),
 				Hint: time.Duration(rng.Int64N(int64(40 * time.Second))), HasHint: one(2), Word: policy.Word(rng.IntN(3)),
 			}
 			st := ready()
@@ -356,7 +386,7 @@ func TestNextDoesNotAllocate(t *testing.T) {
 	b := policy.NewBudget(policy.BudgetConfig{Ratio: 0.2, Burst: 1000, Window: time.Second}, t0)
 	for _, o := range []policy.Outcome{
 		{Status: 200}, {Status: 404}, {Status: 503}, {Status: 599, Word: policy.RetryWord}, {Class: policy.Timeout},
-		{Status: 503, Hint: time.Second, HasHint: true},
+		{Status: 503, Hint: time.Second, HasHint: true}, {Status: 200, GRPC: named(t, "grpc_unavailable")},
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			session := policy.NewSession(s.route, b, s.request)

@@ -18,15 +18,16 @@ const dependencyOverloaded = "dependency_overloaded"
 var overloadedStatuses = [...]int{429, 503, 529}
 
 // Set is a set of conditions, as retry_on and do_not_retry_on list them:
-// failure classes and statuses. The zero value is empty; Sets compare with ==.
+// failure classes, gRPC statuses and statuses. The zero value is empty; Sets compare with ==.
 type Set struct {
 	classes  uint16 // bit per Class
+	grpc     uint32 // bit per GRPC
 	statuses [(maxStatus - minStatus + 64) / 64]uint64
 }
 
 // Add puts the condition that word names into the set: a failure class, a
-// status ("503"), a class of statuses ("5xx") or dependency_overloaded. Its
-// error says which words there are.
+// status ("503"), a class of statuses ("5xx"), a gRPC status ("grpc_aborted") or
+// dependency_overloaded. Its error says which words there are.
 func (s *Set) Add(word string) error {
 	if word == dependencyOverloaded {
 		for _, status := range overloadedStatuses {
@@ -38,19 +39,24 @@ func (s *Set) Add(word string) error {
 		s.classes |= 1 << c
 		return nil
 	}
+	if g, ok := ParseGRPC(word); ok {
+		s.grpc |= 1 << g
+		return nil
+	}
 	if lo, hi, ok := parseStatuses(word); ok {
 		for status := lo; status <= hi; status++ {
 			s.addStatus(status)
 		}
 		return nil
 	}
-	return fmt.Errorf("%q is no condition: want a status (%d to %d), 1xx to 5xx, %s or a failure class (%s)",
-		word, minStatus, maxStatus, dependencyOverloaded, strings.Join(classNames[1:], ", "))
+	return fmt.Errorf("%q is no condition: want a status (%d to %d), 1xx to 5xx, %s, a failure class (%s) or a gRPC status (%s)",
+		word, minStatus, maxStatus, dependencyOverloaded, strings.Join(classNames[1:], ", "), strings.Join(grpcNames[1:], ", "))
 }
 
 // Conditions returns the words that Add knows, but for single statuses.
 func Conditions() []string {
 	words := append([]string(nil), classNames[1:]...)
+	words = append(words, grpcNames[1:]...)
 	return append(words, dependencyOverloaded, "1xx", "2xx", "3xx", "4xx", "5xx")
 }
 
@@ -83,6 +89,11 @@ func (s Set) HasClass(c Class) bool { return s.hasClass(c) }
 // hasClass and hasStatus are the same without the copy of the set.
 func (s *Set) hasClass(c Class) bool { return s.classes&(1<<c) != 0 }
 
+// HasGRPC reports whether the set lists the gRPC status.
+func (s Set) HasGRPC(g GRPC) bool { return s.hasGRPC(g) }
+
+func (s *Set) hasGRPC(g GRPC) bool { return s.grpc&(1<<g) != 0 }
+
 // HasStatus reports whether the set lists the status; one outside of 100 to
 // 999 is in no set.
 func (s Set) HasStatus(status int) bool { return s.hasStatus(status) }
@@ -105,12 +116,18 @@ func (s *Set) hasHundred(status int) bool {
 }
 
 // Words returns the conditions in a canonical order and spelling: the failure
-// classes as the table has them, then statuses upwards, whole hundreds as one.
+// classes as the table has them, gRPC statuses by their codes, then statuses
+// upwards, whole hundreds as one.
 func (s Set) Words() []string {
 	var words []string
 	for _, c := range Classes() {
 		if s.HasClass(c) {
 			words = append(words, c.String())
+		}
+	}
+	for _, g := range GRPCStatuses() {
+		if s.HasGRPC(g) {
+			words = append(words, g.String())
 		}
 	}
 	for status := minStatus; status <= maxStatus; status++ {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestSetAdd(t *testing.T) {
-	s := set(t, "timeout", "503", "4xx", "dependency_overloaded", "999")
+	s := set(t, "timeout", "503", "4xx", "dependency_overloaded", "999", "grpc_unavailable", "grpc_cancelled")
 	for status := -1; status <= 1100; status++ {
 		want := status == 503 || status == 529 || status == 999 || status >= 400 && status < 500
 		if s.HasStatus(status) != want {
@@ -24,7 +24,15 @@ func TestSetAdd(t *testing.T) {
 	if s.HasClass(policy.ClassNone) || s.HasClass(200) {
 		t.Error("it has a class that is none")
 	}
-	want := []string{"timeout", "4xx", "503", "529", "999"}
+	for _, g := range policy.GRPCStatuses() {
+		if want := g == 1 || g == 14; s.HasGRPC(g) != want {
+			t.Errorf("HasGRPC(%s) = %v", g, !want)
+		}
+	}
+	if s.HasGRPC(0) || s.HasGRPC(17) || s.HasGRPC(200) {
+		t.Error("it has a gRPC status that is none")
+	}
+	want := []string{"timeout", "grpc_cancelled", "grpc_unavailable", "4xx", "503", "529", "999"}
 	if got := s.Words(); !slices.Equal(got, want) {
 		t.Errorf("words %v, want %v", got, want)
 	}
@@ -36,6 +44,7 @@ func TestSetAdd(t *testing.T) {
 func TestSetAddRefuses(t *testing.T) {
 	for _, word := range []string{
 		"", "inherit", "timeouts", "Timeout", "5XX", "5x", "6xx", "0xx", "xx", "099", "99", "1000", "+50", "5 3", "50x", "５03", "-503", "503 ",
+		"grpc_ok", "grpc_", "grpc_14", "GRPC_UNAVAILABLE", "unavailable",
 	} {
 		var s policy.Set
 		err := s.Add(word)
@@ -46,7 +55,7 @@ func TestSetAddRefuses(t *testing.T) {
 		if s != (policy.Set{}) {
 			t.Errorf("Add(%q) failed and left %v", word, s.Words())
 		}
-		for _, part := range []string{"timeout", "protocol_error", "dependency_overloaded", "5xx"} {
+		for _, part := range []string{"timeout", "protocol_error", "dependency_overloaded", "5xx", "grpc_aborted"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("Add(%q) does not say that %s is a word: %v", word, part, err)
 			}

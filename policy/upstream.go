@@ -11,6 +11,7 @@ type Upstream struct {
 	PreserveHost bool       // send the client's Host to the endpoint, not the endpoint's
 	Mount        string     // path on the proxy port, without a trailing slash; "" none
 	Listen       string     // address of a port of its own; "" none
+	ListenTLS    *ListenerTLS
 	TLS          TLS
 	Budget       BudgetConfig
 	Connections  Connections
@@ -26,11 +27,33 @@ type Endpoint struct {
 	Path   string // put before the request's path; without a trailing slash, "" none
 }
 
-// TLS says how an upstream's https endpoints are spoken to.
+// TLS says how an upstream is spoken to over TLS: its https endpoints, and the
+// hosts of tunnels that are intercepted.
 type TLS struct {
 	CAFile, ClientCertFile, ClientKeyFile string
 	ServerName                            string
-	Rewrite                               bool // map the upstream's own https Location and Secure cookies back
+	MinVersion                            string // the least version: "1.2" or "1.3"; "" is 1.2
+	Rewrite                               bool   // map the upstream's own https Location and Secure cookies back
+	Intercept                             bool   // end the TLS of tunnels to its hosts here, and see the requests in them
+}
+
+// ListenerTLS says where a listener has its certificate from: from exactly one
+// of Internal, ACME, and CertFile with KeyFile. A nil one is a plain listener.
+type ListenerTLS struct {
+	Internal          bool     // the local CA signs it
+	ACME              *ACME    // an authority issues it; nil: none does
+	Names             []string // what it is for, lower-case; never empty with ACME, always with files
+	CertFile, KeyFile string
+}
+
+// ACME says which authority issues a listener's certificate, and how it checks
+// that the names lead here (RFC 8555).
+type ACME struct {
+	Email       string // for the account; "" none
+	Directory   string // https URL of the authority; "" the client's own choice
+	CAFile      string // roots that the authority itself is trusted by; "" the system's
+	HTTPPort    int    // where HTTP-01 is answered; 0 is 80
+	TLSALPNPort int    // where TLS-ALPN-01 is answered (RFC 8737); 0 is 443
 }
 
 // Connections bounds the pool of each endpoint.

@@ -93,11 +93,11 @@ func (x *exchange) unsent(reused bool, err error) bool {
 
 // acquire gets a connection to the authority: pooled, or new.
 func (x *exchange) acquire() (reused bool, err error) {
-	maxIdle := freshIdle
+	w := wanted{maxIdle: freshIdle, http1: x.upgrades()}
 	if x.session.MayRetry(x.body.repeatable()) {
-		maxIdle = anyIdle
+		w.maxIdle = anyIdle
 	}
-	x.uc, reused, err = x.fromPool(maxIdle)
+	x.uc, reused, err = x.fromPool(w)
 	if err != nil {
 		x.uc = nil
 		return false, err
@@ -110,13 +110,12 @@ func (x *exchange) acquire() (reused bool, err error) {
 // fromPool takes a connection from the authority's pool. Where that is closed,
 // the authority was forgotten by a reload, or for a busier one, while this
 // connection still knew it: it is made anew.
-func (x *exchange) fromPool(maxIdle time.Duration) (*h1.ClientConn, bool, error) {
-	var quit <-chan struct{} // a retry is not queued for any more once no more are begun
-	if x.number > 1 {
-		quit = x.s.drain
+func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
+	if x.number > 1 { // a retry is not queued for any more once no more are begun
+		w.quit = x.s.drain
 	}
 	for {
-		uc, reused, err := x.auth.pool.Get(x.contextFn, maxIdle, quit)
+		uc, reused, err := x.auth.links.Get(x.contextFn, w)
 		if !errors.Is(err, h1.ErrPoolClosed) {
 			return uc, reused, err
 		}
@@ -144,7 +143,7 @@ func (x *exchange) dialContext() context.Context {
 func (x *exchange) exchangeHeads() (*h1.Response, error) {
 	x.wrote = true
 	x.writeHead()
-	x.interim = x.interim[:0]
+	x.forgetInterim()
 	x.couldRetry = x.session.MayRetry(true)
 	method := x.req.Method
 	var resp *h1.Response

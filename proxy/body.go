@@ -156,7 +156,7 @@ var errPump = errors.New("the body's pump ended early")
 
 // startPump sends the body in a goroutine of its own, so that an answer that
 // comes before the body's end is seen at once.
-func (b *requestBody) startPump(uc *h1.ClientConn) {
+func (b *requestBody) startPump(uc upstreamSide) {
 	b.pump = make(chan error, 1)
 	b.x.c.watch.withheld.Store(b.withheld())
 	b.x.c.watch.moving(uc)
@@ -182,7 +182,7 @@ const pumpGrace = tick
 
 // stopPump makes the pump stop where it is and waits for it. What was read
 // stays kept; the rest stays with the client.
-func (b *requestBody) stopPump(uc *h1.ClientConn) {
+func (b *requestBody) stopPump(uc upstreamSide) {
 	if b.pump == nil {
 		return
 	}
@@ -225,7 +225,7 @@ func (b *requestBody) pumpEnded() bool {
 }
 
 // copy sends what is kept, then what still arrives.
-func (b *requestBody) copy(uc *h1.ClientConn) error {
+func (b *requestBody) copy(uc upstreamSide) error {
 	x := b.x
 	if !b.done.Load() && (!x.req.ExpectContinue || b.sent.Load()) {
 		x.pauseWindow()
@@ -248,7 +248,7 @@ func (b *requestBody) copy(uc *h1.ClientConn) error {
 }
 
 // sendKept sends what was taken before; it stays kept where that is wanted.
-func (b *requestBody) sendKept(uc *h1.ClientConn) error {
+func (b *requestBody) sendKept(uc upstreamSide) error {
 	for i := 0; ; i++ {
 		p := b.kept.piece(i)
 		if p == nil {
@@ -271,7 +271,7 @@ func (b *requestBody) dropKept() {
 }
 
 // next moves one piece from the client to the upstream.
-func (b *requestBody) next(uc *h1.ClientConn) error {
+func (b *requestBody) next(uc upstreamSide) error {
 	sc := b.x.c.sc
 	b.x.c.watch.reading.Store(true)
 	p, err := sc.NextBody()

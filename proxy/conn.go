@@ -5,29 +5,36 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"mulligan/policy"
 	"mulligan/proxy/h1"
+	"mulligan/proxy/h2"
 )
 
 // clientConn is one connection from a client: a loop of requests, each taken by
 // the door its form asks for.
 type clientConn struct {
 	s            *Server
-	sc           *h1.ServerConn
-	listen       string // the listener's address as configured
+	sc           clientSide
+	wire         *h1.ServerConn // sc, where it is a connection of its own; nil for a stream
+	listen       string         // the listener's address as configured
 	remote       netip.Addr
 	watch        watch
 	x            exchange
 	last         lastAuthority
 	lastEndpoint lastEndpoint
 
-	inside   *insideTunnel // set once a tunnel turned out to speak HTTP
-	closing  bool          // close after this answer
-	linger   bool          // and let the client read it before
-	answered bool          // the last answer went out whole
-	reset    bool          // close by a reset
+	inside    *insideTunnel  // set once a tunnel turned out to speak HTTP
+	shared    *h2.ServerConn // what is served on it, once that is HTTP/2
+	served    atomic.Bool    // a request came, after TLS
+	secure    bool           // the client speaks TLS to its listener
+	closing   bool           // close after this answer
+	linger    bool           // and let the client read it before
+	answered  bool           // the last answer went out whole
+	reset     bool           // close by a reset
+	resetCode uint32         // of a stream: what the upstream reset its own with; 0 = it did not
 }
 
 // maxFields is more fields than a head of 64 KiB can have: the bytes alone bound it.
@@ -47,15 +54,27 @@ type lastAuthority struct {
 }
 
 func (s *Server) newClientConn(nc net.Conn, listen string) *clientConn {
-	c := &clientConn{s: s, sc: h1.NewServerConn(nc, h1.Limits{Fields: maxFields}), listen: listen}
+	c := s.newSide(listen)
+	c.use(h1.NewServerConn(nc, h1.Limits{Fields: maxFields}))
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.remote = a.AddrPort().Addr().WithZone("").Unmap()
 	}
-	c.watch.sc = c.sc
+	return c
+}
+
+// newSide makes what there is of a connection, or of a stream, besides itself.
+func (s *Server) newSide(listen string) *clientConn {
+	c := &clientConn{s: s, listen: listen}
 	c.watch.wake = make(chan struct{}, 1)
 	c.x.c, c.x.s = c, s
 	c.x.contextFn = c.x.dialContext
 	return c
+}
+
+// use makes wire what requests are read from.
+func (c *clientConn) use(wire *h1.ServerConn) {
+	c.sc, c.wire = wire, wire
+	c.watch.sc, c.watch.wire = wire, wire
 }
 
 // serve takes requests until the connection ends.
@@ -68,7 +87,7 @@ func (c *clientConn) serve() {
 
 func (c *clientConn) serveRequests() {
 	for {
-		req, err := c.sc.ReadRequest()
+		req, err := c.wire.ReadRequest()
 		if err != nil && c.goesOn(err) {
 			continue
 		}
@@ -80,10 +99,13 @@ func (c *clientConn) serveRequests() {
 		}
 		c.s.watcher.rouse()
 		c.closing = false
+		if c.inside != nil && c.inside.https {
+			c.served.Store(true)
+		}
 		c.handle(req)
 		c.watch.end()
-		if c.closing || !c.sc.Reusable() || c.s.draining() {
-			c.answered = c.sc.Finished()
+		if c.closing || !c.wire.Reusable() || c.s.draining() {
+			c.answered = c.wire.Finished()
 			return
 		}
 	}
@@ -96,11 +118,11 @@ const replyIdle = time.Minute
 // goesOn reports whether an error of ReadRequest is none: the drain broke in
 // when the request's first bytes were already there.
 func (c *clientConn) goesOn(err error) bool {
-	phase, since := c.sc.State()
+	phase, since := c.wire.State()
 	if h1.KindOf(err) != h1.Interrupted || phase != h1.ReadingHead || c.s.now()-since >= int64(headTimeout) {
 		return false
 	}
-	c.sc.ClearInterrupt()
+	c.wire.ClearInterrupt()
 	return true
 }
 
@@ -119,12 +141,12 @@ func (c *clientConn) refuse(err error) {
 		switch {
 		case wire.Status == 431:
 			kind, detail = "http_request_header_section_size", "the request's head is over 64 KiB"
-		case beginsTLS(c.sc.Buffered()):
+		case c.wire != nil && beginsTLS(c.wire.Buffered()):
 			detail = "this looks like TLS, and this port speaks plain HTTP: the proxy's own address begins with http://, in HTTPS_PROXY too"
 		}
 		c.replyError(reply{status: wire.Status, kind: kind, detail: detail})
 	case h1.Interrupted:
-		if phase, _ := c.sc.State(); phase == h1.ReadingHead {
+		if phase, _ := c.wire.State(); phase == h1.ReadingHead {
 			c.linger = true
 			c.replyError(reply{status: 408, kind: "http_request_error", detail: "the request's head did not arrive within 10 s"})
 		}
@@ -229,11 +251,11 @@ func (c *clientConn) close() {
 		c.sc.CloseReset()
 		return
 	}
-	linger := c.linger || c.answered && c.sc.Unread() // RFC 9112 9.6
-	if half, ok := c.sc.NetConn().(interface{ CloseWrite() error }); ok && linger {
+	linger := c.linger || c.answered && c.wire.Unread() // RFC 9112 9.6
+	if half, ok := c.wire.NetConn().(interface{ CloseWrite() error }); ok && linger {
 		if half.CloseWrite() == nil {
-			c.sc.ClearInterrupt()
-			nc := c.sc.NetConn()
+			c.wire.ClearInterrupt()
+			nc := c.wire.NetConn()
 			nc.SetReadDeadline(time.Now().Add(lingerFor))
 			io.Copy(io.Discard, io.LimitReader(nc, lingerMost))
 		}
@@ -260,11 +282,8 @@ func (x *exchange) end() {
 	x.mounted = nil
 	x.byHost = authorityName{}
 	x.cut.Retry = false
-	for _, in := range []*inHand{&x.inHand, &x.last} {
-		if cap(in.interim) > maxInterim {
-			in.interim = nil
-		}
-	}
+	x.forgetInterim()
+	x.last.forgetInterim()
 }
 
 // leaveFlight ends what enter began to count.

@@ -29,6 +29,11 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 		return
 	}
 	x.to = target{host: string(host), port: port, named: named}
+	if up.TLS.Intercept {
+		x.up = up
+		c.intercept()
+		return
+	}
 	x.aim(up, nil)
 	x.auth = x.tunnelAuthority(up)
 	x.lastClass = ""
@@ -52,28 +57,32 @@ func (x *exchange) tunnelAuthority(up *upstream) *authority {
 
 // dialTunnel is an attempt of a CONNECT.
 func (x *exchange) dialTunnel() result {
-	uc, _, err := x.fromPool(0)
+	uc, _, err := x.fromPool(wanted{http1: true})
 	if err != nil {
 		return x.failed(err)
 	}
-	x.tunnel = uc
+	x.tunnel = uc.(*h1.ClientConn) // nothing else is wanted
 	// No answer of the upstream's: what it is worth to the budget shows later.
 	return result{outcome: policy.Outcome{Status: 200}, decided: true, decision: policy.Decision{Stop: policy.Success, Verdict: policy.Succeeded}}
 }
 
-// insideTunnel is where requests go that a client speaks plainly in a tunnel.
+// insideTunnel is where requests go that a client speaks in a tunnel: plainly, or
+// in TLS that ends here.
 type insideTunnel struct {
 	host  string
 	port  int
 	snap  *snapshot // the configuration that the rest was found under
 	up    *upstream
-	auth  *authority
+	auth  *authority // nil: to be looked up
 	named bool
+
+	https      bool   // the tunnel is intercepted
+	serverName string // that the client asked for in TLS; "" where it did not say
 }
 
 // openTunnel tells the client that it is connected, and serves the tunnel.
 func (c *clientConn) openTunnel() {
-	x, sc, uc := &c.x, c.sc, c.x.tunnel
+	x, sc, uc := &c.x, c.wire, c.x.tunnel
 	x.up.metrics.TunnelOpened("established")
 	x.leaveFlight()
 	sc.StatusLine(1, 200, []byte("Connection established"))
@@ -85,23 +94,23 @@ func (c *clientConn) openTunnel() {
 	err := sc.Finish(nil)
 	c.watch.rested()
 	if err != nil {
-		x.auth.pool.Discard(uc)
+		x.auth.links.Discard(uc)
 		c.closing = true
 		return
 	}
-	inside := &insideTunnel{x.to.host, x.to.port, x.snap, x.up, x.auth, x.to.named}
+	inside := &insideTunnel{host: x.to.host, port: x.to.port, snap: x.snap, up: x.up, auth: x.auth, named: x.to.named}
 	idle := x.route.Timeout.TunnelIdle
 	x.up.metrics.TunnelsOpen.Inc()
 	defer x.up.metrics.TunnelsOpen.Dec()
 	c.watch.end()
 	c.watch.beginTunnel(c.s.now(), uc, idle)
-	x.auth.pool.Detach(uc) // a tunnel is none of the pool's connections, and may stay silent for long
+	x.auth.links.Detach(uc) // a tunnel is none of the pool's connections, and may stay silent for long
 	is, broken := c.speaksHTTP(uc)
 	if is {
 		// The connection that was dialled is the first that its requests use, if it is
 		// still good.
 		c.watch.endTunnel()
-		x.auth.pool.Attach(uc)
+		x.auth.links.Attach(uc)
 		c.inside = inside
 		c.serveInside()
 		return
@@ -136,8 +145,12 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		c.deny(reply{status: 400, kind: "http_request_error", detail: "CONNECT inside a tunnel that speaks HTTP"})
 		return
 	}
+	in := c.inside
+	https := in.https
 	if !originForm(req) {
-		_, a, p, err := parseAbsolute(req.Target)
+		var a, p []byte
+		var err error
+		https, a, p, err = parseAbsolute(req.Target)
 		if err == nil {
 			_, _, err = splitAuthority(a, 80)
 		}
@@ -147,7 +160,10 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		}
 		authority, path = a, slashed(p, req.Method)
 	}
-	in := c.inside
+	if in.https && !(https && in.owns(req, authority)) {
+		c.deny(reply{status: 421, kind: "http_request_error", detail: "this connection was made for " + in.names() + ", and the request is for another host"})
+		return
+	}
 	if in.snap != x.snap {
 		matched, named := x.snap.table.Lookup(in.host, in.port)
 		in.snap, in.up, in.named, in.auth = x.snap, x.snap.upstreams[matched], named, nil
@@ -156,15 +172,31 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		x.denyUnmatched(in.up, in.host, in.port)
 		return
 	}
-	x.to = target{host: in.host, port: in.port, path: path, authority: authority, named: in.named}
+	x.to = target{https: in.https, host: in.host, port: in.port, path: path, authority: authority, named: in.named}
 	if authority == nil && req.Header.GetKnown(h1.NameHost) == nil { // HTTP/1.0
-		x.to.authority = []byte(endpointAuthority("http", in.host, in.port))
+		x.to.authority = []byte(endpointAuthority(in.scheme(), in.host, in.port))
 	}
 	x.aim(in.up, withoutQuery(path))
 	if in.auth == nil {
-		in.auth = x.tunnelAuthority(in.up)
+		in.auth = x.insideAuthority(in)
 	}
 	in.auth.touch()
 	x.auth = in.auth
 	x.enter()
+}
+
+// insideAuthority is the state of the host that requests in a tunnel go to. Those
+// of an intercepted one are requests to an https server like any other.
+func (x *exchange) insideAuthority(in *insideTunnel) *authority {
+	if !in.https {
+		return x.tunnelAuthority(in.up)
+	}
+	return in.up.state.authority(authorityKey{host: foldHost(in.host), port: in.port, https: true, named: in.named}, time.Now())
+}
+
+func (in *insideTunnel) scheme() string {
+	if in.https {
+		return "https"
+	}
+	return "http"
 }

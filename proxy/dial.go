@@ -85,12 +85,28 @@ func (s *Server) dial(ctx context.Context, p *peer) (net.Conn, error) {
 		return conn, nil
 	}
 	below := &endSeen{Conn: conn}
-	t := tls.Client(below, p.tls)
+	t := tls.Client(below, p.tlsFor(ctx))
 	if err := t.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		return nil, &dialError{stepTLS, err}
 	}
 	return &tlsConn{t, below}, nil
+}
+
+type http1Key struct{}
+
+// withHTTP1 makes dials under ctx offer nothing but HTTP/1.1: for requests that
+// need a connection of their own.
+func withHTTP1(ctx context.Context) context.Context { return context.WithValue(ctx, http1Key{}, true) }
+
+// tlsFor is how TLS is begun under ctx.
+func (p *peer) tlsFor(ctx context.Context) *tls.Config {
+	if ctx.Value(http1Key{}) == nil {
+		return p.tls
+	}
+	c := p.tls.Clone()
+	c.NextProtos = []string{alpnHTTP1}
+	return c
 }
 
 // endSeen is a connection that knows whether its own end has been read.

@@ -59,15 +59,16 @@ type exchange struct {
 
 // inHand is what there is of an attempt's response.
 type inHand struct {
-	uc        *h1.ClientConn // holds resp, until it is released
-	detached  bool           // uc is not the pool's any more
-	resp      *h1.Response
-	interim   []byte // 1xx heads that go with the final one
-	held      blocks // the body of resp, or its beginning, where it was held
-	heldWhole []byte // the same, where it lies in the connection's own buffer
-	whole     bool   // the held body is all of it
-	broken    bool   // the held body broke off where it ends
-	charged   int64  // bytes booked for what is held
+	uc          upstreamSide // holds resp, until it is released
+	detached    bool         // uc is not the pool's any more
+	resp        *h1.Response
+	interim     []*h1.Response // 1xx that go with the final one
+	interimSize int            // bytes of their fields
+	held        blocks         // the body of resp, or its beginning, where it was held
+	heldWhole   []byte         // the same, where it lies in the connection's own buffer
+	whole       bool           // the held body is all of it
+	broken      bool           // the held body broke off where it ends
+	charged     int64          // bytes booked for what is held
 }
 
 // begin readies the exchange for a request.
@@ -79,7 +80,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.number = 0
 	x.accounted = false
 	x.continued = false
-	x.interim = x.interim[:0]
+	x.forgetInterim()
 	x.log.reset()
 	x.seen.read(req.Header, x.s.id)
 }
@@ -114,8 +115,8 @@ func (x *exchange) keyed() bool {
 // armWindow starts the window's clock.
 func (x *exchange) armWindow() {
 	total := x.route.Timeout.Total
-	if x.seen.policy.total > 0 && (total == 0 || x.seen.policy.total < total) {
-		total = x.seen.policy.total
+	if asked := x.seen.total(); asked > 0 && (total == 0 || asked < total) {
+		total = asked
 	}
 	x.windowFor.Store(int64(total))
 	x.resumeWindow()

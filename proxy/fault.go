@@ -106,24 +106,37 @@ func errnoOf(err error) (errno syscall.Errno) {
 }
 
 func tlsFault(err error) fault {
-	if isTimeout(err) {
-		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out in the TLS handshake"}
-	}
-	if brokeOff(err) {
-		return fault{class: policy.ConnectFailure, kind: "connection_terminated", status: 502, detail: "the connection broke off in the TLS handshake"}
-	}
-	var verify *tls.CertificateVerificationError
-	var invalid x509.CertificateInvalidError
-	var name x509.HostnameError
-	var authority x509.UnknownAuthorityError
-	if errors.As(err, &verify) || errors.As(err, &invalid) || errors.As(err, &name) || errors.As(err, &authority) {
+	switch { // a certificate first: what wraps its error may look like a connection that broke off
+	case isCertificateError(err):
 		return fault{class: policy.TLSFailure, kind: "tls_certificate_error", status: 502, detail: "certificate: " + err.Error()}
+	case isTimeout(err):
+		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out in the TLS handshake"}
+	case brokeOff(err):
+		return fault{class: policy.ConnectFailure, kind: "connection_terminated", status: 502, detail: "the connection broke off in the TLS handshake"}
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
 		return fault{class: policy.TLSFailure, kind: "tls_alert_received", status: 502, detail: "TLS alert: " + op.Err.Error()}
 	}
 	return fault{class: policy.TLSFailure, kind: "tls_protocol_error", status: 502, detail: "TLS handshake: " + err.Error()}
+}
+
+// isCertificateError reports whether the peer's certificate was not accepted.
+func isCertificateError(err error) bool {
+	var verify *tls.CertificateVerificationError
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var constraint x509.ConstraintViolationError
+	var algorithm x509.InsecureAlgorithmError
+	var extension x509.UnhandledCriticalExtension
+	var roots x509.SystemRootsError
+	for _, target := range []any{&verify, &invalid, &name, &authority, &constraint, &algorithm, &extension, &roots} {
+		if errors.As(err, target) {
+			return true
+		}
+	}
+	return false
 }
 
 // isTLSError reports whether TLS ended a connection, by the peer's alert or by ours.
@@ -135,6 +148,8 @@ func isTLSError(err error) bool {
 
 func wireFault(e *h1.Error) fault {
 	switch e.Kind {
+	case h1.Refused:
+		return fault{class: policy.RefusedStream, kind: "connection_terminated", status: 502, detail: "the upstream says that it did not process the request"}
 	case h1.Malformed, h1.HeadTooLarge:
 		return fault{class: policy.ProtocolError, kind: "http_protocol_error", status: 502, detail: "malformed response: " + e.Reason}
 	case h1.Broken:

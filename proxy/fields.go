@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"bytes"
+	"time"
 
+	"mulligan/policy"
 	"mulligan/proxy/h1"
 )
 
@@ -10,10 +12,11 @@ import (
 type fields struct {
 	policy      clientPolicy
 	policyErr   error
-	nested      bool // it came through another mulligan
-	loop        bool // it came through this one
-	clientRetry bool // it is a retry by the client's own library
-	options     bool // its Connection names fields of its own, which are hop-by-hop too
+	nested      bool          // it came through another mulligan
+	loop        bool          // it came through this one
+	clientRetry bool          // it is a retry by the client's own library
+	grpc        time.Duration // grpc-timeout of a gRPC call; 0 = none
+	options     bool          // its Connection names fields of its own, which are hop-by-hop too
 }
 
 // viaPrefix begins the pseudonym of every mulligan in Via (RFC 9110 7.6.3);
@@ -24,6 +27,10 @@ func (f *fields) read(h h1.Header, ownID string) {
 	*f = fields{}
 	for i := range h {
 		switch h[i].Known() {
+		case h1.NameContentType:
+			if policy.IsGRPC(view(h[i].Value)) {
+				f.readGRPC(h)
+			}
 		case h1.NameVia:
 			f.readVia(h[i].Value, ownID)
 		case h1.NameConnection:
@@ -32,6 +39,21 @@ func (f *fields) read(h h1.Header, ownID string) {
 			f.readOther(h[i])
 		}
 	}
+}
+
+// readGRPC reads how long the client of a gRPC call waits for all of it.
+func (f *fields) readGRPC(h h1.Header) {
+	if d, ok := policy.GRPCTimeout(string(h.Get("grpc-timeout"))); ok {
+		f.grpc = max(1, d)
+	}
+}
+
+// total is the window that the client asks for; 0 = it does not.
+func (f *fields) total() time.Duration {
+	if f.policy.total == 0 || f.grpc > 0 && f.grpc < f.policy.total {
+		return f.grpc
+	}
+	return f.policy.total
 }
 
 // isClientPolicy reports whether a field is Mulligan-Policy.

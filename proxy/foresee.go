@@ -60,7 +60,7 @@ func ParseAuthority(s string) (host string, port int, err error) {
 type Asked struct {
 	Nested      bool          // it came through another mulligan
 	MaxAttempts int           // by Mulligan-Policy; 0 = not asked
-	Total       time.Duration // by Mulligan-Policy; 0 = not asked
+	Total       time.Duration // by Mulligan-Policy, or grpc-timeout; 0 = not asked
 }
 
 // ReadAsked reads a request's header. The error is what a client would get for
@@ -68,7 +68,7 @@ type Asked struct {
 func ReadAsked(h h1.Header) (Asked, error) {
 	var f fields
 	f.read(h, "")
-	return Asked{f.nested, f.policy.maxAttempts, f.policy.total}, f.policyErr
+	return Asked{f.nested, f.policy.maxAttempts, f.total()}, f.policyErr
 }
 
 // CrossSite reports whether the reverse doors refuse a request with this header:
@@ -118,10 +118,7 @@ func Keyed(h h1.Header, name string) bool {
 // Unmet says why no attempt of this version's ends with the class; "" where one
 // can.
 func Unmet(c policy.Class) string {
-	switch c {
-	case policy.RefusedStream:
-		return "it is HTTP/2's, which this version does not speak"
-	case policy.ErrorEvent:
+	if c == policy.ErrorEvent {
 		return "it takes buffer.first_event, which this version does not have"
 	}
 	return ""

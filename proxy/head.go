@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"net/http"
 
 	"mulligan/proxy/h1"
 )
@@ -17,7 +18,11 @@ func (x *exchange) writeHead() {
 	} else {
 		w.RequestLine(req.Method, x.to.path)
 	}
-	host, length := false, false
+	host, length, stream := false, false, isStream(w)
+	framing := req.Framing
+	if framing == h1.Length && !stream && promisesTrailer(req.HTTP2, req.Header, req.Trailer) {
+		framing = h1.Chunked
+	}
 	upgrade := upgradeFields{wanted: x.upgrades()}
 	var names map[string]bool
 	if x.seen.options {
@@ -26,7 +31,7 @@ func (x *exchange) writeHead() {
 	for i := range req.Header {
 		f := &req.Header[i]
 		k := f.Known()
-		if upgrade.wanted && upgrade.write(&w.Writer, f) || names != nil && endsHere(names, f) {
+		if upgrade.wanted && upgrade.write(w, f) || names != nil && endsHere(names, f) {
 			continue
 		}
 		switch k {
@@ -35,7 +40,7 @@ func (x *exchange) writeHead() {
 			w.Field(f.Name, x.host(f.Value))
 			continue
 		case h1.NameContentLength:
-			if length {
+			if length || framing == h1.Chunked {
 				continue // identical repeats are one (RFC 9110 8.6)
 			}
 			length = true
@@ -46,6 +51,11 @@ func (x *exchange) writeHead() {
 			}
 		case h1.NameTransferEncoding:
 			w.Field(f.Name, chunkedCoding)
+			continue
+		case h1.NameTE:
+			if stream && h1.HasToken(f.Value, "trailers") {
+				w.FieldString("TE", "trailers") // all that HTTP/2 knows of it (RFC 9113 8.2.2)
+			}
 			continue
 		case h1.NameOther:
 			if isClientPolicy(f) {
@@ -66,9 +76,16 @@ func (x *exchange) writeHead() {
 			w.FieldString("Proxy-Authorization", auth)
 		}
 	}
-	w.FieldString("Via", x.s.via[req.Minor])
-	w.EndHead(req.Framing, req.ContentLength)
+	w.FieldString("Via", x.s.viaOf(req.Minor, req.HTTP2))
+	if req.HTTP2 && !stream && !length && req.Framing == h1.NoBody && expectsBody(req.Method) {
+		w.FieldInt("Content-Length", 0) // RFC 9110 8.6; HTTP/2 says it with the head's last frame
+	}
+	w.EndHead(framing, req.ContentLength)
 }
+
+// expectsBody reports whether a method's requests have a body by its meaning, so
+// that one without is to say so.
+func expectsBody(method string) bool { return method == "POST" || method == "PUT" || method == "PATCH" }
 
 // chunkedCoding is what Transfer-Encoding says where there is one: no other
 // coding is passed on.
@@ -79,7 +96,7 @@ var chunkedCoding = []byte("chunked")
 type upgradeFields struct{ wanted, connection bool }
 
 // write writes a field if it is one of these, and reports whether it was.
-func (u *upgradeFields) write(w *h1.Writer, f *h1.Field) bool {
+func (u *upgradeFields) write(w headWriter, f *h1.Field) bool {
 	switch f.Known() {
 	case h1.NameUpgrade:
 		w.Forward(f)
@@ -123,14 +140,14 @@ func (x *exchange) upgrades() bool {
 // writeResponseHead composes the response's head for the client.
 func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing bool, status string) {
 	w, resp := x.c.sc, x.resp
-	w.StatusLine(1, resp.Status, resp.Reason)
+	w.StatusLine(1, resp.Status, reason(resp))
 	upgrade := upgradeFields{wanted: x.switches()}
 	names := nominated(resp.Header)
 	lengthSeen := false
 	for i := range resp.Header {
 		f := &resp.Header[i]
 		k := f.Known()
-		if upgrade.wanted && upgrade.write(&w.Writer, f) || names != nil && endsHere(names, f) {
+		if upgrade.wanted && upgrade.write(w, f) || names != nil && endsHere(names, f) {
 			continue
 		}
 		switch k {
@@ -149,7 +166,7 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 			}
 			continue
 		case h1.NameLocation, h1.NameSetCookie:
-			if x.up.TLS.Rewrite && x.auth.key.https {
+			if x.rewrites() {
 				w.Field(f.Name, x.rewrite(k, f.Value))
 				continue
 			}
@@ -164,7 +181,7 @@ func (x *exchange) writeResponseHead(framing h1.Framing, length int64, closing b
 		w.FieldString("Proxy-Status", status)
 	}
 	if x.snap.settings.Via {
-		w.FieldString("Via", x.s.via[min(resp.Minor, 1)])
+		w.FieldString("Via", x.s.viaOf(resp.Minor, resp.HTTP2))
 	}
 	if upgrade.wanted && !upgrade.connection {
 		w.FieldString("Connection", "Upgrade") // RFC 9110 7.8
@@ -196,7 +213,6 @@ func (x *exchange) writeConnection(closing bool) {
 // passInterim takes a 1xx: at once where no retry can follow (and always a 100
 // that the client waits for with its body), else with the final head.
 func (x *exchange) passInterim(resp *h1.Response) {
-	sc := x.c.sc
 	if x.req.Minor == 0 {
 		return // RFC 9110 15.2: never to an HTTP/1.0 client
 	}
@@ -207,12 +223,36 @@ func (x *exchange) passInterim(resp *h1.Response) {
 		x.continued = true
 		x.c.watch.withheld.Store(false)
 	} else if x.mayRetry() {
-		if len(x.interim) < maxInterim { // what is only information may be dropped
-			x.interim = appendInterim(x.interim, resp)
-		}
+		x.keepInterim(resp)
 		return
 	}
-	sc.StatusLine(1, resp.Status, resp.Reason)
+	writeInterim(x.c.sc, resp)
+	x.tell()
+}
+
+// maxInterim is from how many bytes of kept 1xx on no more are kept: what is only
+// information may be dropped.
+const maxInterim = 64 << 10
+
+func (x *exchange) keepInterim(resp *h1.Response) {
+	if x.interimSize >= maxInterim {
+		return
+	}
+	for i := range resp.Header {
+		x.interimSize += len(resp.Header[i].Name) + len(resp.Header[i].Value)
+	}
+	x.interim = append(x.interim, resp.Clone())
+}
+
+// forgetInterim drops the 1xx that were kept.
+func (in *inHand) forgetInterim() {
+	clear(in.interim)
+	in.interim, in.interimSize = in.interim[:0], 0
+}
+
+// writeInterim writes a 1xx.
+func writeInterim(sc clientSide, resp *h1.Response) {
+	sc.StatusLine(1, resp.Status, reason(resp))
 	names := nominated(resp.Header)
 	for i := range resp.Header {
 		if f := &resp.Header[i]; inInterim(names, f) {
@@ -220,7 +260,15 @@ func (x *exchange) passInterim(resp *h1.Response) {
 		}
 	}
 	sc.EndHead(h1.NoBody, 0)
-	x.tell()
+}
+
+// reason is the reason phrase; HTTP/2 has none, and HTTP/1.1 clients are used to
+// one.
+func reason(resp *h1.Response) []byte {
+	if resp.HTTP2 {
+		return []byte(http.StatusText(resp.Status))
+	}
+	return resp.Reason
 }
 
 // tell writes a 1xx. A client that does not read even that is given up, as one
@@ -246,26 +294,4 @@ func (x *exchange) tell() {
 // meaning (RFC 9110 8.6).
 func inInterim(names map[string]bool, f *h1.Field) bool {
 	return f.Known() != h1.NameContentLength && !hopByHop(f.Known()) && !endsHere(names, f)
-}
-
-// maxInterim is from how many bytes of kept 1xx heads on no more are kept.
-const maxInterim = 64 << 10
-
-func appendInterim(b []byte, resp *h1.Response) []byte {
-	b = append(b, "HTTP/1.1 "...)
-	b = append(b, byte('0'+resp.Status/100), byte('0'+resp.Status/10%10), byte('0'+resp.Status%10), ' ')
-	b = append(b, resp.Reason...)
-	b = append(b, "\r\n"...)
-	names := nominated(resp.Header)
-	for i := range resp.Header {
-		f := &resp.Header[i]
-		if !inInterim(names, f) {
-			continue
-		}
-		b = append(b, f.Name...)
-		b = append(b, ": "...)
-		b = append(b, f.Value...)
-		b = append(b, "\r\n"...)
-	}
-	return append(b, "\r\n"...)
 }

@@ -69,7 +69,7 @@ func (x *exchange) dropConn() {
 			x.uc.CloseReset()
 		}
 		if !x.detached {
-			x.auth.pool.Discard(x.uc)
+			x.auth.links.Discard(x.uc)
 			return
 		}
 		x.uc.Close()
@@ -82,7 +82,7 @@ func (x *exchange) release() {
 	x.body.stopPump(x.uc)
 	x.leave(func() {
 		if !x.detached {
-			x.auth.pool.Put(x.uc)
+			x.auth.links.Put(x.uc)
 			return
 		}
 		x.uc.Close()
@@ -110,7 +110,8 @@ func (x *exchange) dropLast() {
 	}
 	x.s.buffered.giveBack(x.last.charged)
 	x.last.held.reset()
-	x.last = inHand{held: x.last.held, interim: x.last.interim[:0]}
+	x.last.forgetInterim()
+	x.last = inHand{held: x.last.held, interim: x.last.interim}
 }
 
 // leave forgets a response, and its connection after ending with that.

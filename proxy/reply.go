@@ -42,7 +42,7 @@ func (x *exchange) replyFault(f fault, d policy.Decision) {
 		detail += "attempt " + strconv.Itoa(attempts) + " of at most " + strconv.Itoa(x.session.MaxAttempts()) + ": "
 	}
 	detail += f.detail
-	if !x.body.done.Load() || x.connect && len(x.c.sc.Buffered()) > 0 { // those bytes were for the tunnel
+	if !x.body.done.Load() || x.connect && len(x.c.wire.Buffered()) > 0 { // those bytes were for the tunnel
 		x.c.closing, x.c.linger = true, true
 	}
 	x.c.replyError(reply{status: f.status, kind: f.kind, detail: detail, attempts: attempts, stop: d.Stop, received: f.received})

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 
 	"mulligan/policy"
@@ -69,8 +70,8 @@ func (x *exchange) deliver(r result, d policy.Decision) {
 		x.c.watch.answer(x.uc)
 	}
 	x.c.watch.calm(causeWindow|causeAttempt, x.uc)
-	if len(x.interim) > 0 && x.req.Minor == 1 {
-		sc.AppendHead(x.interim)
+	for _, interim := range x.interim { // none where the client speaks HTTP/1.0
+		writeInterim(sc, interim)
 	}
 	framing, length := x.outFraming()
 	closing := x.closes() || framing == h1.UntilClose || x.broken
@@ -94,14 +95,26 @@ func (x *exchange) deliver(r result, d policy.Decision) {
 func (x *exchange) outFraming() (h1.Framing, int64) {
 	switch x.resp.Framing {
 	case h1.NoBody:
+		if x.resp.HTTP2 && !x.req.HTTP2 && !h1.Bodiless(x.resp.Status, x.req.Method) {
+			return h1.Length, 0 // in HTTP/1.1 only a length says that none comes
+		}
 		return h1.NoBody, 0
 	case h1.Length:
-		return h1.Length, x.resp.ContentLength
+		if !promisesTrailer(x.resp.HTTP2, x.resp.Header, x.resp.Trailer) || x.req.HTTP2 || x.req.Minor == 0 {
+			return h1.Length, x.resp.ContentLength
+		}
 	}
 	if x.req.Minor == 0 {
 		return h1.UntilClose, 0
 	}
 	return h1.Chunked, 0
+}
+
+// promisesTrailer reports whether a message of HTTP/2, whose framing has room for
+// one in any case, has a trailer section or says that one will come. In HTTP/1.1
+// only a chunked body has (RFC 9112 7.1.2).
+func promisesTrailer(http2 bool, header, trailer h1.Header) bool {
+	return http2 && (len(trailer) > 0 || header.GetKnown(h1.NameTrailer) != nil)
 }
 
 // closes reports whether the client's connection ends with this answer.
@@ -167,6 +180,7 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 		}
 		if err != nil {
 			x.log.brokeOff = true
+			x.c.resetCode = resetCode(err)
 			return x.breakOff(framing)
 		}
 		if !x.toClient(sc.Body(p)) {
@@ -176,6 +190,15 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 			return false
 		}
 	}
+}
+
+// resetCode is what an HTTP/2 peer ended a message with; 0 = it did not.
+func resetCode(err error) uint32 {
+	var wire *h1.Error
+	if errors.As(err, &wire) {
+		return wire.Code
+	}
+	return 0
 }
 
 // toClient notes where the client could not be written to.
@@ -209,9 +232,9 @@ func (x *exchange) deliverUpgrade() {
 		return
 	}
 	x.c.watch.on(nil)
-	x.auth.pool.Detach(uc)
+	x.auth.links.Detach(uc)
 	x.uc, x.resp = nil, nil
-	x.upgraded = uc
+	x.upgraded = uc.(*h1.ClientConn) // a 101 comes to nobody else
 }
 
 // settleRequest deals with a request's body that the upstream did not want: the

@@ -150,7 +150,7 @@ func (x *exchange) keepForWait(d time.Duration) {
 func (x *exchange) freeSlot() {
 	x.c.watch.on(nil)
 	if !x.whole {
-		x.auth.pool.Detach(x.uc)
+		x.auth.links.Detach(x.uc)
 		x.detached = true
 		return
 	}
@@ -161,7 +161,7 @@ func (x *exchange) freeSlot() {
 		x.heldWhole = nil
 	}
 	x.resp = x.resp.Clone()
-	x.auth.pool.Put(x.uc)
+	x.auth.links.Put(x.uc)
 	x.uc = nil
 }
 

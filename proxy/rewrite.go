@@ -6,11 +6,20 @@ import (
 	"mulligan/proxy/h1"
 )
 
+// rewrites reports whether tls.rewrite applies: the client calls plainly what is
+// called over TLS. In an intercepted tunnel both sides see the same names.
+func (x *exchange) rewrites() bool {
+	return x.up.TLS.Rewrite && x.auth.key.https && x.c.inside == nil
+}
+
 // rewrite maps what an https endpoint says of itself back to the plain name by
 // which the client knows it (tls.rewrite): a Location on the endpoint's own
 // host, and Secure cookies, which a client on http:// would not send back.
 func (x *exchange) rewrite(k h1.KnownName, v []byte) []byte {
 	if k == h1.NameSetCookie {
+		if x.c.secure {
+			return v
+		}
 		return withoutSecure(v)
 	}
 	absolute := v
@@ -30,7 +39,11 @@ func (x *exchange) rewrite(k h1.KnownName, v []byte) []byte {
 	if !ok || (base != "" && len(rest) > 0 && rest[0] != '/' && rest[0] != '?' && rest[0] != '#') {
 		return v // outside what the client can reach through this upstream
 	}
-	out := append([]byte("http://"), client...)
+	scheme := "http://"
+	if x.c.secure {
+		scheme = "https://"
+	}
+	out := append([]byte(scheme), client...)
 	out = append(out, x.mounted...)
 	return append(out, rest...)
 }

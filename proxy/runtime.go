@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -58,6 +59,9 @@ type upstream struct {
 func (s *Server) Reload(next *Settings) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
+	if err := s.needSigner(next); err != nil {
+		return err
+	}
 	tlsOf := map[*policy.Upstream]*peerTLS{}
 	all := append([]*policy.Upstream{next.Default}, next.Upstreams...)
 	for _, u := range all {
@@ -96,6 +100,18 @@ func (s *Server) Reload(next *Settings) error {
 		}
 	}
 	return nil
+}
+
+// needSigner asks for the local CA, the first time that an upstream intercepts.
+func (s *Server) needSigner(next *Settings) (err error) {
+	if s.signer != nil || !slices.ContainsFunc(next.Upstreams, func(u *policy.Upstream) bool { return u.TLS.Intercept }) {
+		return nil
+	}
+	if s.opts.Signer == nil {
+		return errors.New("tls.intercept needs a local CA, and there is none")
+	}
+	s.signer, err = s.opts.Signer()
+	return err
 }
 
 // changesDials reports whether the next settings dial otherwise, or elsewhere,

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,6 +27,12 @@ type Options struct {
 	Log     *slog.Logger     // nil: slog's default
 	// Own are listeners of this process besides the Server's: never dialled.
 	Own []net.Addr
+	// Signer returns the local CA. It is called once, when an upstream first has
+	// tls.intercept; nil means that none may.
+	Signer func() (Signer, error)
+	// ListenerTLS returns how TLS is spoken on a listener, by its configured
+	// address; nil for plain ones, or where there are no others.
+	ListenerTLS func(address string) *tls.Config
 	// Quiet, where set, is called when no request has been under way for a second,
 	// after there were some.
 	Quiet func()
@@ -40,7 +47,11 @@ type Server struct {
 	opts Options
 	log  *slog.Logger
 	id   string
-	via  [2]string // by the minor version of the message that gets it
+	via  [3]string // by the version of the message that gets it: HTTP/1.0, HTTP/1.1, HTTP/2
+
+	signer       Signer // written before the snapshot whose upstreams need it
+	intercepting *tls.Config
+	hints        hints
 
 	snap           atomic.Pointer[snapshot]
 	reloading      sync.Mutex
@@ -78,6 +89,7 @@ func New(opts Options, settings *Settings) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.intercepting = s.interceptConfig()
 	if err := s.identify(); err != nil {
 		return nil, err
 	}
@@ -106,8 +118,16 @@ func (s *Server) identify() error {
 		return err
 	}
 	s.id = hex.EncodeToString(b[:])
-	s.via = [2]string{"1.0 " + viaPrefix + s.id, "1.1 " + viaPrefix + s.id}
+	s.via = [3]string{"1.0 " + viaPrefix + s.id, "1.1 " + viaPrefix + s.id, "2.0 " + viaPrefix + s.id}
 	return nil
+}
+
+// viaOf is the Via of a message that came with this version of HTTP.
+func (s *Server) viaOf(minor int, http2 bool) string {
+	if http2 {
+		return s.via[2] // RFC 9113 8.3
+	}
+	return s.via[min(minor, 1)]
 }
 
 func (s *Server) bind(settings *Settings) error {
@@ -157,6 +177,7 @@ func (s *Server) Start() {
 
 func (s *Server) accept(ln net.Listener, configured string) {
 	pause := time.Duration(0)
+	secure := s.listenerTLS(configured)
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
@@ -186,6 +207,10 @@ func (s *Server) accept(ln net.Listener, configured string) {
 		go func() {
 			defer s.untrack(c)
 			defer s.survive(c)
+			if secure != nil {
+				c.serveSecure(secure)
+				return
+			}
 			c.serve()
 		}()
 	}
@@ -288,7 +313,9 @@ func (s *Server) closeIdle() {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
-		if phase, _ := c.sc.State(); phase == h1.Idle {
+		if c.shared != nil {
+			c.shared.Drain()
+		} else if c.idle() {
 			c.watch.breakIdle()
 		}
 	}
@@ -302,13 +329,36 @@ func (s *Server) cutOff() (n int) {
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
 		c.watch.fire(causeCut, func() bool { return true })
-		if phase, _ := c.sc.State(); phase == h1.InRequest || c.watch.tunnel.Load() {
-			c.sc.CloseReset() // what is cut off is not to look whole
-		} else {
+		if c.wire != nil {
+			n++
+		}
+		switch {
+		case c.shared != nil:
+			c.shared.CloseReset()
+		case c.idle() && !c.watch.tunnel.Load():
 			c.sc.Close()
+		default:
+			c.sc.CloseReset() // what is cut off is not to look whole
 		}
 	}
-	return len(s.conns)
+	return n
+}
+
+// idle reports whether no request is under way on the connection; connsMu is held.
+func (c *clientConn) idle() bool {
+	if c.wire == nil {
+		return false
+	}
+	phase, _ := c.wire.State()
+	return phase != h1.InRequest
+}
+
+// change changes what a connection's requests are read from, while others may
+// want to end it.
+func (s *Server) change(do func()) {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	do()
 }
 
 // CutOff ends what is in flight, at once, before the process ends.
@@ -319,7 +369,13 @@ func (s *Server) CutOff() { s.cutOff() }
 func (s *Server) Connections() int {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
-	return len(s.conns)
+	n := 0
+	for c := range s.conns {
+		if c.wire != nil { // and no stream of one
+			n++
+		}
+	}
+	return n
 }
 
 // CutOffError says how many connections from clients were in use when the time

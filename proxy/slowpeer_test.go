@@ -32,10 +32,11 @@ func TestSlowPeerDoesNotStandStill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watch{sc: h1.NewServerConn(nc, h1.Limits{}), wake: make(chan struct{}, 1)}
+	sc := h1.NewServerConn(nc, h1.Limits{})
+	w := &watch{sc: sc, wire: sc, wake: make(chan struct{}, 1)}
 	defer nc.Close()
 	var wg sync.WaitGroup
-	wg.Go(func() { w.sc.WriteThrough(make([]byte, 64<<20)) }) // more than any socket's buffers hold
+	wg.Go(func() { sc.WriteThrough(make([]byte, 64<<20)) }) // more than any socket's buffers hold
 	defer wg.Wait()
 	defer peer.Close()
 	still := func() (n uint64) { // waits until the write moves nothing any more

@@ -47,12 +47,12 @@ type authorityKey struct {
 	forHost  authorityName // an endpoint's budget for one host of a wildcard
 }
 
-// authority is what is kept per authority: a pool of connections, and for hosts
+// authority is what is kept per authority: its connections, and for hosts
 // that no upstream names a budget of its own.
 type authority struct {
 	key    authorityKey
 	budget *policy.Budget
-	pool   *h1.Pool
+	links  *links
 	peer   *peer
 	used   atomic.Bool // since it was last looked at for room
 }
@@ -80,7 +80,7 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 		case a.key.https && tlsChanged, parent != nil && old != nil && old.PreserveHost != u.PreserveHost:
 			st.renew(e)
 		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
-			a.pool.Configure(st.poolConfig(u))
+			a.links.Configure(st.poolConfig(u))
 		}
 		if a.budget != st.budget && old != nil && u.Budget != old.Budget {
 			a.budget.Configure(u.Budget, now)
@@ -113,7 +113,7 @@ func (st *state) renewAll() {
 func (st *state) renew(e *list.Element) {
 	old := e.Value.(*authority)
 	e.Value = st.newAuthority(old.key, old.budget)
-	old.pool.Close()
+	old.links.Close()
 }
 
 // drop forgets an authority: its idle connections are closed, those in use end
@@ -122,7 +122,7 @@ func (st *state) drop(e *list.Element) {
 	a := e.Value.(*authority)
 	st.recent.Remove(e)
 	delete(st.authorities, a.key)
-	a.pool.Close()
+	a.links.Close()
 }
 
 // authority returns the state of one authority, made on first use.
@@ -158,7 +158,8 @@ func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority 
 		p.tls = st.tls.config(k.host)
 	}
 	a := &authority{key: k, budget: budget, peer: p}
-	a.pool = h1.NewPool(func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }, st.poolConfig(st.policy))
+	dial := func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }
+	a.links = newLinks(dial, p.tls != nil, st.poolConfig(st.policy))
 	return a
 }
 

@@ -23,9 +23,12 @@ const sessionCache = 64
 func newPeerTLS(t policy.TLS) (*peerTLS, error) {
 	p := &peerTLS{from: t, base: &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"http/1.1"},
+		NextProtos:         []string{alpnHTTP2, alpnHTTP1},
 		ClientSessionCache: tls.NewLRUClientSessionCache(sessionCache),
 	}}
+	if t.MinVersion == "1.3" {
+		p.base.MinVersion = tls.VersionTLS13
+	}
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {

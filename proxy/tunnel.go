@@ -42,7 +42,7 @@ func (c *clientConn) speaksHTTP(uc *h1.ClientConn) (is, broken bool) {
 		defer close(looked)
 		defer c.s.survive(c)
 		if _, serverErr = uc.Peek(1); h1.KindOf(serverErr) != h1.Interrupted {
-			c.sc.InterruptRead()
+			c.wire.InterruptRead()
 		}
 	}()
 	is, clientErr := c.clientSpeaksHTTP()
@@ -54,7 +54,7 @@ func (c *clientConn) speaksHTTP(uc *h1.ClientConn) (is, broken bool) {
 
 func (c *clientConn) clientSpeaksHTTP() (bool, error) {
 	for n := 1; ; n++ {
-		b, err := c.sc.Peek(n)
+		b, err := c.wire.Peek(n)
 		if err != nil {
 			return false, err
 		}
@@ -95,9 +95,9 @@ func (c *clientConn) pourBoth(uc *h1.ClientConn) {
 	go func() {
 		defer close(done)
 		defer c.s.survive(c)
-		pour(uc, c.sc)
+		pour(uc, c.wire)
 	}()
-	pour(c.sc, uc)
+	pour(c.wire, uc)
 	<-done
 	uc.Close()
 }

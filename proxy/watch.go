@@ -28,30 +28,24 @@ const (
 // tick is how often the watcher looks, and so how late it may notice anything.
 const tick = 10 * time.Millisecond
 
-// interrupter is a connection whose blocked reads and writes can be made to
-// return at once.
-type interrupter interface {
-	Interrupt()
-	InterruptRead()
-}
-
 // watch is what the watcher sees of one client connection. One watcher for all
 // requests replaces a timer and a goroutine for each: a request that succeeds at
 // once pays two uncontended atomics for it.
 type watch struct {
-	sc        *h1.ServerConn
-	busySince atomic.Int64                  // when the current request began; 0 = none
-	attemptAt atomic.Int64                  // when timeout.attempt passes; 0 = not armed
-	windowAt  atomic.Int64                  // when the window ends; 0 = not armed
-	sending   atomic.Pointer[h1.ClientConn] // what the attempt is written to and waited for in one go
-	sendLimit atomic.Int64                  // that attempt's limit: its clock stands while the write is held up
-	idleLimit atomic.Int64                  // ns that a moving body may stand still; 0 = no limit
-	movers    atomic.Int32                  // bodies that are being moved now
-	moves     atomic.Int32                  // how many bodies have begun to be
-	reading   atomic.Bool                   // the client is waited for with its body, not the upstream
-	withheld  atomic.Bool                   // the client holds its body back until it gets a 100
-	telling   atomic.Bool                   // a 1xx is being written, which the window may break into
-	moved     atomic.Pointer[h1.ClientConn]
+	sc        clientSide
+	wire      *h1.ServerConn // sc, where it is a connection of its own and not a stream
+	busySince atomic.Int64   // when the current request began; 0 = none
+	attemptAt atomic.Int64   // when timeout.attempt passes; 0 = not armed
+	windowAt  atomic.Int64   // when the window ends; 0 = not armed
+	sending   upstreamRef    // what the attempt is written to and waited for in one go
+	sendLimit atomic.Int64   // that attempt's limit: its clock stands while the write is held up
+	idleLimit atomic.Int64   // ns that a moving body may stand still; 0 = no limit
+	movers    atomic.Int32   // bodies that are being moved now
+	moves     atomic.Int32   // how many bodies have begun to be
+	reading   atomic.Bool    // the client is waited for with its body, not the upstream
+	withheld  atomic.Bool    // the client holds its body back until it gets a 100
+	telling   atomic.Bool    // a 1xx is being written, which the window may break into
+	moved     upstreamRef
 	tunnel    atomic.Bool // a half-close is not the end, and is passed on
 
 	mu       sync.Mutex
@@ -105,7 +99,7 @@ func (w *watch) await(yes bool) {
 
 // answer says that a whole answer is in hand, and goes to the client: that the
 // rest of its body turns out to be malformed does not break into that any more.
-func (w *watch) answer(uc *h1.ClientConn) {
+func (w *watch) answer(uc upstreamSide) {
 	w.mu.Lock()
 	w.answered = true
 	broken := w.causes&causesEnd == causeBroken
@@ -135,7 +129,7 @@ func (w *watch) upstreamStalled() bool {
 }
 
 // calm withdraws causes that led to nothing, and lets the connection go on.
-func (w *watch) calm(c cause, uc *h1.ClientConn) {
+func (w *watch) calm(c cause, uc upstreamSide) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.causes&c == 0 {
@@ -172,8 +166,8 @@ func (w *watch) begin(now int64) {
 func (w *watch) breakIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busySince.Load() == 0 {
-		w.sc.InterruptRead()
+	if w.busySince.Load() == 0 && w.wire != nil {
+		w.wire.InterruptRead()
 	}
 }
 
@@ -207,7 +201,7 @@ func (w *watch) beginTunnel(now int64, uc *h1.ClientConn, idle time.Duration) {
 
 // moving says that a body, to or from uc, is being moved from now on; rested
 // that it is not any more.
-func (w *watch) moving(uc *h1.ClientConn) {
+func (w *watch) moving(uc upstreamSide) {
 	w.moved.Store(uc)
 	w.moves.Add(1)
 	w.movers.Add(1)
@@ -340,7 +334,7 @@ func (w *watch) lookBody(now int64, same func() bool) {
 // unsent returns what the peers have not taken yet of what is being written.
 func (w *watch) unsent() uint64 {
 	n := w.sc.Unsent()
-	for _, uc := range []*h1.ClientConn{w.moved.Load(), w.sending.Load()} {
+	for _, uc := range [...]upstreamSide{w.moved.Load(), w.sending.Load()} {
 		if uc != nil {
 			n += uc.Unsent()
 		}
@@ -361,8 +355,11 @@ func (w *watch) isMoving() bool {
 // lookIdle closes connections between requests: idle for too long, or too slow
 // with a head.
 func (w *watch) lookIdle(now int64) {
+	if w.wire == nil {
+		return // a stream is never between requests
+	}
 	limit := int64(clientIdle)
-	phase, phaseSince := w.sc.State()
+	phase, phaseSince := w.wire.State()
 	switch phase {
 	case h1.ReadingHead:
 		limit = int64(headTimeout)

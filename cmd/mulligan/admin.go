@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -50,10 +51,17 @@ func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() boo
 	}, nil
 }
 
+// secure makes the port speak TLS, before it is started; nil leaves it plain.
+func (a *admin) secure(config *tls.Config) { a.server.TLSConfig = config }
+
 func (a *admin) start() {
+	serve := a.server.Serve
+	if a.server.TLSConfig != nil {
+		serve = func(l net.Listener) error { return a.server.ServeTLS(l, "", "") }
+	}
 	go func() {
 		defer close(a.done)
-		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
 			a.log.Error("the admin port ended", slog.Any("error", err))
 		}
 	}()

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"mulligan/metrics"
 	"mulligan/policy/config"
@@ -16,18 +19,26 @@ import (
 // app is a running proxy: the parts and how they begin and end. newApp binds,
 // start serves, reload takes another configuration, stop ends it.
 type app struct {
-	log     *logger
-	metrics *metrics.Metrics
-	admin   *admin
-	proxy   *proxy.Server
-	started *config.Config // what the listeners were opened with
-	current *config.Config // what holds now
-	ready   atomic.Bool    // listening and not draining
+	log      *logger
+	registry *prometheus.Registry
+	metrics  *metrics.Metrics
+	admin    *admin
+	proxy    *proxy.Server
+	started  *config.Config // what the listeners were opened with
+	current  *config.Config // what holds now
+	secured  secured        // the listeners with TLS
+	ready    atomic.Bool    // listening and not draining
+}
+
+// appOptions is what an app has that its configuration does not say.
+type appOptions struct {
+	// signer returns the local CA; nil: the one that data_dir keeps.
+	signer func() (proxy.Signer, error)
 }
 
 // newApp makes the parts and binds every listener. On an error none is left
 // bound: what was made is undone, last first.
-func newApp(cfg *config.Config, log *logger) (_ *app, err error) {
+func newApp(cfg *config.Config, log *logger, options appOptions) (_ *app, err error) {
 	a := &app{log: log, started: cfg, current: cfg}
 	var undo []func()
 	defer func() {
@@ -41,19 +52,29 @@ func newApp(cfg *config.Config, log *logger) (_ *app, err error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := metrics.NewRegistry()
-	a.metrics = metrics.New(registry)
+	a.registry = metrics.NewRegistry()
+	a.metrics = metrics.New(a.registry)
 	a.metrics.BuildInfo(currentVersion())
-	if a.admin, err = newAdmin(cfg, registry, a.ready.Load, log.Logger); err != nil {
+	if a.admin, err = newAdmin(cfg, a.registry, a.ready.Load, log.Logger); err != nil {
 		return nil, err
 	}
 	undo = append(undo, a.admin.stop)
+	if options.signer == nil {
+		options.signer = keptCA(cfg)
+	}
 	a.proxy, err = proxy.New(proxy.Options{
 		Proxy: cfg.Proxy, Metrics: a.metrics, Log: log.Logger, Own: []net.Addr{a.admin.listener.Addr()}, Quiet: giveBack(),
+		Signer:      options.signer,
+		ListenerTLS: func(address string) *tls.Config { return a.secured.config(address) },
 	}, settings)
 	if err != nil {
 		return nil, bindFailed(err)
 	}
+	undo = append(undo, a.proxy.Close)
+	if a.secured, err = secure(cfg, log.Logger); err != nil {
+		return nil, err
+	}
+	a.admin.secure(a.secured.config(cfg.Admin))
 	return a, nil
 }
 
@@ -99,6 +120,7 @@ func (a *app) stop(ctx context.Context) error {
 	a.ready.Store(false)
 	err := a.proxy.Shutdown(ctx)
 	a.admin.stop()
+	a.secured.close()
 	return err
 }
 

@@ -35,7 +35,9 @@ func verbs() []verb {
 		{"serve", "run the proxy", serveUsage, runServe},
 		{"check", "say what is wrong with a configuration", checkUsage, runCheck},
 		{"explain", "say what would become of a request, and why", explainUsage, runExplain},
+		{"exec", "run a command with all its HTTP going through a proxy of its own", execUsage, runExec},
 		{"demo", "see it work: a flaky upstream, clients, and mulligan between them", demoUsage, runDemo},
+		{"ca", "print the local CA's root certificate", caUsage, runCA},
 		{"version", "print the version", versionUsage, runVersion},
 	}
 }

@@ -110,7 +110,7 @@ func newDemo(t terminal, requests int, seed uint64) (_ *demo, err error) {
 		return nil, err
 	}
 	d.story = newStory(t.out, text, d.flaky)
-	if d.app, err = newApp(cfg, d.story.logger()); err != nil {
+	if d.app, err = newApp(cfg, d.story.logger(), appOptions{}); err != nil {
 		return nil, err
 	}
 	d.app.start("built in")

@@ -24,13 +24,15 @@ Nothing is sent. Without --status and --failure it says so of every failure.
   -H 'K: V'    a field of the request, such as Idempotency-Key; may be repeated
   --status N   the upstream answers with this status
   --response-header 'K: V'
-               a field of that answer, such as Retry-After; may be repeated
+               a field of that answer, such as Retry-After; may be repeated.
+               'grpc-status: 14' is a gRPC call that failed so, with status 200
   --failure C  the attempt ends with this failure class, such as connection_reset;
                with truncated, --status is that of the response that broke off
 
 URL is what the client asks for: http://api.example.com/v1/things as through
 HTTP_PROXY, or a URL of mulligan's own ports where there is a mount or a listen.
-With -X CONNECT it is the host:port that the tunnel goes to.
+https:// is as through HTTPS_PROXY: a tunnel, which mulligan looks into only where
+the upstream has tls.intercept. With -X CONNECT it is the tunnel's host:port.
 `
 
 // question is what somebody wants to have explained.
@@ -77,12 +79,27 @@ func runExplain(t terminal, args []string) error {
 	if q.settings, err = newSettings(q.cfg, q.cfg); err != nil {
 		return err
 	}
-	q.answer(&sheet{t.out})
+	p := q.place()
+	if err := q.readAsked(p); err != nil {
+		return err
+	}
+	q.answer(&sheet{t.out}, p)
+	return nil
+}
+
+// readAsked reads what the client asks for, where mulligan sees it.
+func (q *question) readAsked(p *place) (err error) {
+	if p.tunnel && q.target.HTTPS {
+		return nil // the request's header is inside
+	}
+	if q.asked, err = proxy.ReadAsked(q.header); err != nil {
+		return misuse("a client that sends it gets 400", "%s", err)
+	}
 	return nil
 }
 
 // read reads what stands in the command line beside the configuration.
-func (q *question) read(url string, status, class *string) (err error) {
+func (q *question) read(url string, status, class *string) error {
 	q.url = url
 	if q.method == "" || strings.ContainsAny(q.method, " \t\r\n") {
 		return misuse("such as -X POST", "%q is no method", q.method)
@@ -92,12 +109,6 @@ func (q *question) read(url string, status, class *string) (err error) {
 	}
 	if err := q.wellFormed(); err != nil {
 		return err
-	}
-	if q.target.HTTPS {
-		return q.readOutcome(status, class) // its header is inside the tunnel
-	}
-	if q.asked, err = proxy.ReadAsked(q.header); err != nil {
-		return misuse("a client that sends it gets 400", "%s", err)
 	}
 	return q.readOutcome(status, class)
 }
@@ -165,10 +176,9 @@ func (q *question) contentLength() (int64, bool) {
 }
 
 // answer writes everything that is to be said.
-func (q *question) answer(r *sheet) {
+func (q *question) answer(r *sheet, p *place) {
 	r.text("%s %s", q.method, q.url)
 	r.text("")
-	p := q.place()
 	if p.unauthorized != "" {
 		r.row("refused", "407: %s", p.unauthorized)
 		r.text("")

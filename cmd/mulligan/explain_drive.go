@@ -98,11 +98,25 @@ func (q *question) request(p *place) policy.Request {
 // window is timeout.total, or what the client asked for where that is less; 0
 // is none.
 func (q *question) window(p *place) time.Duration {
-	total, asked := p.route.Timeout.Total, q.asked.Total
-	if asked > 0 && (total == 0 || asked < total) {
-		return asked
+	total := p.route.Timeout.Total
+	tighten := func(asked time.Duration) {
+		if asked > 0 && (total == 0 || asked < total) {
+			total = asked
+		}
+	}
+	tighten(q.asked.Total)
+	if d, ok := q.deadline(p); ok {
+		tighten(max(d, 1)) // 0 is a time that is over
 	}
 	return total
+}
+
+// deadline is what a gRPC call allows for all of itself.
+func (q *question) deadline(p *place) (time.Duration, bool) {
+	if p.tunnel || !policy.IsGRPC(string(q.header.Get("Content-Type"))) {
+		return 0, false
+	}
+	return policy.GRPCTimeout(string(q.header.Get("grpc-timeout")))
 }
 
 // replayable reports whether the body can be sent again after attempts that end

@@ -7,7 +7,6 @@ import (
 
 	"mulligan/policy"
 	"mulligan/policy/config"
-	"mulligan/proxy"
 	"mulligan/proxy/h1"
 )
 
@@ -33,6 +32,10 @@ func fieldInto(h *h1.Header) func(string) error {
 
 // readOutcome reads --status and --failure; nil is not given.
 func (q *question) readOutcome(status, class *string) error {
+	if status == nil && class == nil && q.response.Has("grpc-status") {
+		ok := "200" // gRPC's own, however the call ended
+		status = &ok
+	}
 	switch {
 	case status == nil && class == nil && len(q.response) > 0:
 		return misuse("add --status, such as --status 503", "--response-header needs the status of the response")
@@ -80,7 +83,7 @@ func (q *question) readClass(word string) error {
 func classNames() []string {
 	var names []string
 	for _, c := range policy.Classes() {
-		if proxy.Unmet(c) == "" {
+		if (&place{secure: true}).unmet(c) == "" {
 			names = append(names, c.String())
 		}
 	}

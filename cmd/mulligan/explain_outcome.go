@@ -17,8 +17,8 @@ import (
 func (q *question) explainOutcome(s *sheet, p *place) {
 	r := &p.route.Retry
 	o := q.outcome
-	if o.Status != 0 && r.Heeds(o.Status) {
-		o.ReadHeader(func(name string) string { return string(q.response.Get(name)) }, q.key(p.route) != "", q.now)
+	if o.Status != 0 {
+		o.ReadHeader(q.responseField, q.key(p.route) != "", q.now)
 	}
 	s.row("outcome", "%s", meaning(o))
 	if why := q.never(p, o); why != "" {
@@ -33,15 +33,36 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 	q.explainCourse(s, p, o)
 }
 
+// responseField returns a field of the answer. A grpc-status says of it what it
+// is, where no Content-Type does.
+func (q *question) responseField(name string) string {
+	if name == "content-type" && !q.response.Has(name) && q.response.Has("grpc-status") {
+		return "application/grpc"
+	}
+	return string(q.response.Get(name))
+}
+
+// unmet says why no attempt of this version ends with the class there, "" where
+// one can.
+func (p *place) unmet(c policy.Class) string {
+	switch {
+	case c != policy.RefusedStream:
+		return proxy.Unmet(c)
+	case !p.secure:
+		return "it is HTTP/2's, which mulligan speaks to upstreams over TLS only"
+	}
+	return ""
+}
+
 // never says why no attempt there ends with the outcome; "" where one can.
 func (q *question) never(p *place, o policy.Outcome) string {
 	switch {
-	case proxy.Unmet(o.Class) != "":
-		return "no attempt ends so: " + proxy.Unmet(o.Class)
 	case p.tunnel && !dialCan(o) && q.target.HTTPS:
 		return "it would be inside the tunnel, where mulligan does not see it"
 	case p.tunnel && !dialCan(o):
 		return "it would be inside the tunnel; for what is plain HTTP there, ask about its http:// URL"
+	case p.unmet(o.Class) != "":
+		return "no attempt ends so: " + p.unmet(o.Class)
 	case o.Status != 0 && o.Status < 200 && o.Status != 101:
 		return "an interim response ends no attempt; it is passed on, and the final one decides"
 	case o.Class == policy.Truncated && h1.Bodiless(cmp.Or(o.Status, 200), q.method):
@@ -265,6 +286,17 @@ func (q *question) lines(p *place) []line {
 		}
 		lines[classes+same].outcomes = append(lines[classes+same].outcomes, l.outcomes...)
 	}
+	return append(lines, q.grpcLines(p)...)
+}
+
+// grpcLines asks policy about the gRPC statuses that it lists.
+func (q *question) grpcLines(p *place) []line {
+	var lines []line
+	for _, g := range policy.GRPCStatuses() {
+		if r := &p.route.Retry; r.RetryOn.HasGRPC(g) || r.DoNotRetryOn.HasGRPC(g) {
+			lines = append(lines, q.line(p, policy.Outcome{Status: 200, GRPC: g}))
+		}
+	}
 	return lines
 }
 
@@ -292,8 +324,11 @@ func (q *question) line(p *place, o policy.Outcome) line {
 
 // names writes the outcomes, neighbouring statuses as ranges.
 func (l line) names() string {
-	if l.outcomes[0].Class != policy.ClassNone {
-		return l.outcomes[0].Class.String()
+	switch first := l.outcomes[0]; {
+	case first.Class != policy.ClassNone:
+		return first.Class.String()
+	case first.GRPC != 0:
+		return first.GRPC.String()
 	}
 	var parts []string
 	for i := 0; i < len(l.outcomes); {

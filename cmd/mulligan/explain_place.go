@@ -14,6 +14,8 @@ import (
 type place struct {
 	door     string
 	tunnel   bool // mulligan sees the dial only
+	inside   bool // of a tunnel whose TLS ends here
+	secure   bool // it is sent over TLS
 	upstream *policy.Upstream
 	why      string // it is this upstream
 	named    bool   // the upstream names the host: one budget for all its hosts
@@ -28,17 +30,21 @@ type place struct {
 
 // place finds the door, and through it everything else.
 func (q *question) place() *place {
-	if q.target.HTTPS || q.method == "CONNECT" {
+	if q.method == "CONNECT" {
 		return q.tunnelPlace()
 	}
 	if p := q.ownPort(); p != nil {
 		return p
 	}
+	if q.target.HTTPS {
+		return q.tunnelPlace()
+	}
 	return q.forwardPlace()
 }
 
 // ownPort is for requests to a port of mulligan's own, as to a server; nil
-// where the URL names none. The admin port is none of them: it is no way in.
+// where the URL names none that speaks TLS, for https, or any. The admin port is
+// none of them: it is no way in.
 func (q *question) ownPort() *place {
 	t := q.target
 	var owner *policy.Upstream
@@ -50,8 +56,17 @@ func (q *question) ownPort() *place {
 	if owner == nil && !listensAt(q.cfg.Proxy, t.Host, t.Port) {
 		return nil
 	}
+	certified := q.cfg.ProxyTLS
+	if owner != nil {
+		certified = owner.ListenTLS
+	}
 	p := &place{door: "reverse: a port of mulligan's own"}
 	switch {
+	case t.HTTPS && certified == nil:
+		return nil // through HTTPS_PROXY it is a tunnel to where none may go
+	case !t.HTTPS && certified != nil:
+		p.refused = "the connection is closed: this port speaks TLS; ask for https://" + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+		return p
 	case proxy.CrossSite(q.header):
 		p.refused = "403: a browser's cross-site request (Sec-Fetch-Site), which reverse doors do not take"
 	case owner == nil:
@@ -116,14 +131,50 @@ func (q *question) tunnelPlace() *place {
 	if !q.lookup(p) {
 		return p
 	}
-	if q.head.ContentLength != 0 {
+	if q.method == "CONNECT" && q.head.ContentLength != 0 {
 		p.refused = "400: a CONNECT has no body"
 		return p
+	}
+	if p.upstream.TLS.Intercept {
+		return q.interceptedPlace(p)
 	}
 	p.sentTo = "a connection to " + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	p.route = p.upstream.Route("CONNECT", "")
 	p.refused = q.forbidden(t.Host, t.Port, false)
 	return p
+}
+
+// interceptedPlace is for what is inside a tunnel whose TLS ends here. It goes to
+// the host that the tunnel names, never to an endpoint.
+func (q *question) interceptedPlace(p *place) *place {
+	t := q.target
+	p.door, p.tunnel = "intercepted: CONNECT, then TLS ends here", false
+	if q.method == "CONNECT" {
+		p.answered = "200 at once, and nothing is dialled yet: each request inside gets the whole policy; ask about its https:// URL"
+		return p
+	}
+	p.inside, p.secure = true, true
+	authority := hostPortOf(policy.Endpoint{Scheme: "https", Host: t.Host, Port: t.Port})
+	p.sentTo = "https://" + authority + t.Path
+	if len(p.upstream.Endpoints) > 0 {
+		p.sentTo += " (the host that the tunnel names, not the upstream's endpoint)"
+	}
+	q.aim(p, t.Path)
+	if written := q.header.Get("Host"); written != nil && !q.isTarget(string(written)) {
+		p.refused = "421: the Host of a request inside the tunnel must be the tunnel's, " + authority
+		return p
+	}
+	q.admit(p, t.Host, t.Port, false)
+	return p
+}
+
+// isTarget reports whether a Host field inside of TLS names the target.
+func (q *question) isTarget(written string) bool {
+	host, port, err := proxy.ParseAuthority(written)
+	if port == 80 && !strings.HasSuffix(written, ":80") {
+		port = 443 // none is written
+	}
+	return err == nil && strings.EqualFold(host, q.target.Host) && port == q.target.Port
 }
 
 // lookup finds the upstream by the target's host. False: it is refused.
@@ -146,6 +197,7 @@ func (q *question) atEndpoint(p *place, path string) *place {
 		host = "the client's"
 	}
 	p.sentTo += " (the upstream's endpoint; Host is " + host + ")"
+	p.secure = e.Scheme == "https"
 	q.aim(p, path)
 	q.admit(p, e.Host, e.Port, true)
 	return p

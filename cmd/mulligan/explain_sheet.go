@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,24 +42,76 @@ func (q *question) describe(s *sheet, p *place) {
 	} else {
 		s.row("method", "%s", q.whyMethod(p))
 	}
+	if p.inside {
+		s.row("trust", "the client needs the root that `mulligan ca` prints, or runs under `mulligan exec`")
+	}
 	s.row("budget", "%s", whyBudget(p))
-	s.row("timeouts", "%s", timeouts(p))
+	s.row("timeouts", "%s", q.timeouts(p))
 }
 
 // describeTunnel says what a tunnel hides, and how to have requests seen.
 func (q *question) describeTunnel(s *sheet, p *place) {
-	t := q.target
-	if !t.HTTPS {
+	if !q.target.HTTPS {
 		s.row("inside", "mulligan retries the dial only, then bytes pass untouched; but plain HTTP requests in them get the whole policy")
 		return
 	}
 	s.row("hidden", "mulligan retries the dial only, then bytes pass untouched: the requests are inside TLS")
-	if len(p.upstream.Endpoints) > 0 {
-		s.row("instead", "ask for http://%s%s: the upstream's endpoint gets it, under the whole policy", q.plainAuthority(p), t.Path)
-		return
+	s.row("metrics", "show tunnels, dials and the retries of dials, and nothing of the requests")
+	s.row("instead", "intercept: %s; the client needs the root that `mulligan ca` prints, or runs under `mulligan exec`", q.interceptWay(p))
+	s.row("or", "begin TLS here: %s", q.originWay(p))
+	s.row("or", "a door of its own: %s", q.doorWay(p))
+}
+
+// interceptWay says what makes the tunnel one whose TLS ends here.
+func (q *question) interceptWay(p *place) string {
+	all := slices.ContainsFunc(p.upstream.Hosts, func(h policy.HostPattern) bool { return h.Wildcard && h.Name == "" })
+	if p.upstream == q.cfg.Default || all {
+		return fmt.Sprintf("an upstream with `hosts: [%s]` and `tls: {intercept: true}`", bracketed(q.target.Host))
 	}
-	s.row("instead", "give an upstream `endpoints: [https://%s]` and ask for http://: then the whole policy holds",
-		hostPortOf(policy.Endpoint{Scheme: "https", Host: t.Host, Port: t.Port}))
+	return fmt.Sprintf("`tls: {intercept: true}` in the upstream %s", p.upstream.Name)
+}
+
+// originWay says how a request in the clear comes to be sent over TLS.
+func (q *question) originWay(p *place) string {
+	if len(p.upstream.Endpoints) > 0 {
+		return fmt.Sprintf("ask for http://%s%s, which the upstream's endpoint gets, under the whole policy", q.plainAuthority(p), q.target.Path)
+	}
+	return fmt.Sprintf("an upstream with `hosts: [NAME]` and `endpoints: [%s]`, and ask for http://NAME%s", q.origin(), q.target.Path)
+}
+
+// doorWay says how a client that knows no proxy gets there.
+func (q *question) doorWay(p *place) string {
+	path := q.target.Path
+	switch u := p.upstream; {
+	case u.Listen != "":
+		return fmt.Sprintf("ask for %s://%s%s, the upstream's listen", scheme(u.ListenTLS), u.Listen, path)
+	case u.Mount != "":
+		return fmt.Sprintf("ask for %s://%s%s%s, the upstream's mount", scheme(q.cfg.ProxyTLS), q.cfg.Proxy, u.Mount, path)
+	case len(u.Endpoints) > 0:
+		return "give the upstream a `listen: 127.0.0.1:7090` or a `mount: /name`, and ask there"
+	}
+	return fmt.Sprintf("an upstream with `endpoints: [%s]` and a `listen: 127.0.0.1:7090` or a `mount: /name`, and ask there", q.origin())
+}
+
+// scheme is how a listener is called.
+func scheme(t *policy.ListenerTLS) string {
+	if t != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// origin is the endpoint that the tunnel's target would be.
+func (q *question) origin() string {
+	return "https://" + hostPortOf(policy.Endpoint{Scheme: "https", Host: q.target.Host, Port: q.target.Port})
+}
+
+// bracketed quotes an address of IPv6 for a list of hosts.
+func bracketed(host string) string {
+	if strings.Contains(host, ":") {
+		return `"[` + host + `]"`
+	}
+	return host
 }
 
 // plainAuthority is by what a request for http:// reaches the tunnel's upstream:
@@ -142,13 +195,17 @@ func whyBudget(p *place) string {
 }
 
 // timeouts writes the limits that bear on retries.
-func timeouts(p *place) string {
+func (q *question) timeouts(p *place) string {
 	t := p.route.Timeout
 	text := "connect " + limit(t.Connect)
 	if !p.tunnel {
 		text += ", attempt " + limit(t.Attempt)
 	}
-	return text + ", total (the window) " + limit(t.Total)
+	text += ", total (the window) " + limit(t.Total)
+	if d, ok := q.deadline(p); ok {
+		text += ", grpc-timeout " + length(d)
+	}
+	return text
 }
 
 // limit writes a time limit, of which 0 means none.

@@ -25,6 +25,7 @@ func TestReasonsAgree(t *testing.T) {
 		"empty":    {},
 		"much":     {RetryOn: set("2xx", "4xx", "5xx", "protocol_error", "timeout")},
 		"crossed":  {RetryOn: set("5xx", "connection_reset", "200"), DoNotRetryOn: set("503", "connection_reset", "200")},
+		"gRPC":     {RetryOn: set("grpc_unavailable", "grpc_internal", "truncated", "503"), DoNotRetryOn: set("grpc_internal", "grpc_aborted")},
 	} {
 		var all []policy.Outcome
 		for _, c := range policy.Classes() {
@@ -38,6 +39,15 @@ func TestReasonsAgree(t *testing.T) {
 		for status := 200; status <= 999; status++ { // responses that broke off
 			for _, word := range []policy.Word{policy.NoWord, policy.RetryWord, policy.FinalWord} {
 				all = append(all, policy.Outcome{Class: policy.Truncated, Status: status, Word: word})
+			}
+		}
+		for _, g := range policy.GRPCStatuses() {
+			for _, status := range []int{200, 404, 503} {
+				for _, class := range []policy.Class{policy.ClassNone, policy.Truncated} {
+					for _, word := range []policy.Word{policy.NoWord, policy.RetryWord, policy.FinalWord} {
+						all = append(all, policy.Outcome{Class: class, Status: status, GRPC: g, Word: word})
+					}
+				}
 			}
 		}
 		for _, o := range all {

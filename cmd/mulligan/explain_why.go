@@ -16,35 +16,44 @@ type reading struct {
 
 // weigh finds the rule that decides about the outcome.
 func weigh(r *policy.Retry, o policy.Outcome) reading {
-	listed := func(s policy.Set) bool { return s.HasClass(o.Class) || s.HasStatus(o.Status) }
+	listed := func(s policy.Set) bool { return s.HasClass(o.Class) || s.HasStatus(o.Status) || s.HasGRPC(o.GRPC) }
+	unlessGood := func(why string) reading { return unlessGood(r, o, why) }
+	failed := o.Status >= 400 || o.GRPC != 0
 	switch {
 	case o.Class.Never():
 		return reading{policy.PermanentFailure, "it will not heal by itself, whatever is listed"}
 	case listed(r.DoNotRetryOn):
-		return unlessGood(o, has("do_not_retry_on", r.DoNotRetryOn, o))
-	case o.Word == policy.FinalWord && (o.Status >= 400 || o.Class == policy.ClassNone):
-		return unlessGood(o, "the upstream itself says that this answer is final")
+		return unlessGood(has("do_not_retry_on", r.DoNotRetryOn, o))
+	case o.Word == policy.FinalWord && (failed || o.Class == policy.ClassNone):
+		return unlessGood("the upstream itself says that this answer is final")
 	case o.Word == policy.RetryWord && o.Status >= 400:
 		return reading{policy.Retryable, "the upstream itself asks for a retry"}
 	case listed(r.RetryOn):
 		return reading{policy.Retryable, has("retry_on", r.RetryOn, o) + maybeStatus(o, r.DoNotRetryOn, "do_not_retry_on")}
 	}
-	return unlessGood(o, "retry_on lacks "+it(o)+maybeStatus(o, r.RetryOn, "retry_on"))
+	return unlessGood("retry_on lacks " + it(o) + maybeStatus(o, r.RetryOn, "retry_on"))
 }
 
 // has says that the list has the outcome, or what of it where that is two things.
 func has(list string, s policy.Set, o policy.Outcome) string {
 	switch {
-	case o.Class == policy.ClassNone || o.Status == 0:
+	case o.Class == policy.ClassNone && o.GRPC == 0 || o.Status == 0:
 		return list + " has it"
 	case s.HasClass(o.Class):
 		return list + " has " + o.Class.String()
+	case s.HasGRPC(o.GRPC):
+		return list + " has " + o.GRPC.String()
+	case o.Class == policy.ClassNone:
+		return fmt.Sprintf("%s has %d, the status of HTTP", list, o.Status)
 	}
 	return fmt.Sprintf("%s has %d, the status of what broke off", list, o.Status)
 }
 
 // it is the outcome in a sentence about a list.
 func it(o policy.Outcome) string {
+	if o.GRPC != 0 {
+		return fmt.Sprintf("%s and %d", o.GRPC, o.Status)
+	}
 	if o.Class != policy.ClassNone && o.Status != 0 {
 		return fmt.Sprintf("both %s and %d", o.Class, o.Status)
 	}
@@ -65,9 +74,14 @@ func maybeStatus(o policy.Outcome, s policy.Set, list string) string {
 	return ""
 }
 
-// unlessGood is permanent for a failure; a response under 400 has succeeded.
-func unlessGood(o policy.Outcome, why string) reading {
-	if o.Class == policy.ClassNone && o.Status < 400 {
+// unlessGood is permanent for a failure; a response under 400 has succeeded, but
+// for a gRPC failure that policy knows.
+func unlessGood(r *policy.Retry, o policy.Outcome, why string) reading {
+	known := r.RetryOn.HasGRPC(o.GRPC) || r.DoNotRetryOn.HasGRPC(o.GRPC)
+	if o.Class == policy.ClassNone && o.Status < 400 && !known {
+		if o.GRPC != 0 {
+			return reading{policy.Succeeded, "no list has " + o.GRPC.String() + ", so the status of HTTP decides, which is under 400"}
+		}
 		return reading{policy.Succeeded, "a status under 400 that policy does not retry"}
 	}
 	return reading{policy.PermanentFailure, why}
@@ -75,8 +89,11 @@ func unlessGood(o policy.Outcome, why string) reading {
 
 // outcomeName writes an outcome as --status and --failure do.
 func outcomeName(o policy.Outcome) string {
-	if o.Class != policy.ClassNone {
+	switch {
+	case o.Class != policy.ClassNone:
 		return o.Class.String()
+	case o.GRPC != 0:
+		return fmt.Sprintf("%d with %s", o.Status, o.GRPC)
 	}
 	return fmt.Sprint(o.Status)
 }

@@ -6,6 +6,7 @@
 //
 //	main.go → cli.go ─ verb ─┬─ serve.go ── app.go ── proxy, metrics, admin.go
 //	                         │      └── reload.go
+//	                         ├─ exec*.go      app.go for one command, and the command's environment
 //	                         ├─ check.go      config only
 //	                         ├─ explain*.go   policy in virtual time, no network
 //	                         ├─ demo*.go      app.go between an upstream and clients of its own

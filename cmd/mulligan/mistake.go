@@ -31,9 +31,12 @@ func failure(err error, hint, format string, args ...any) error {
 func report(t terminal, err error) int {
 	var wrong *config.Errors
 	var m *mistake
+	var command commandStatus
 	switch {
 	case err == nil, errors.Is(err, errHelped):
 		return exitDone
+	case errors.As(err, &command):
+		return int(command)
 	case errors.Is(err, errEnded):
 		printed := make(chan struct{})
 		go func() { defer close(printed); fmt.Fprintln(t.err, "error:", err) }()

@@ -51,7 +51,7 @@ func serve(t terminal, src *source) error {
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	log := newQueuedLogger(t.err, cfg.Log)
 	defer log.close(logPatience)
-	a, err := newApp(cfg, log)
+	a, err := newApp(cfg, log, appOptions{})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func parse(t *testing.T, text string) *config.Config {
 func running(t *testing.T, text string) (*app, *page) {
 	t.Helper()
 	cfg, log := parse(t, text), new(page)
-	a, err := newApp(cfg, newLogger(log, cfg.Log))
+	a, err := newApp(cfg, newLogger(log, cfg.Log), appOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestNothingLeftBound(t *testing.T) {
 		"listen: {proxy: \"127.0.0.1:0\", admin: \"%[2]s\"}\nupstreams: {u: {endpoints: [http://x.example], listen: \"%[1]s\"}}\n",
 	} {
 		cfg := parse(t, fmt.Sprintf(text, taken.Addr(), free.Addr()))
-		_, err := newApp(cfg, newLogger(new(page), cfg.Log))
+		_, err := newApp(cfg, newLogger(new(page), cfg.Log), appOptions{})
 		var out page
 		if status := report(terminal{err: &out}, err); status != exitFailed {
 			t.Errorf("%s: exit status %d, want 1", text, status)

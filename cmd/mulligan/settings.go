@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 
+	"mulligan/policy"
 	"mulligan/policy/config"
 	"mulligan/proxy"
 )
@@ -51,12 +53,33 @@ func restartNeeded(started, cfg *config.Config) []string {
 		{"listen.allow_clients", slices.Equal(started.AllowClients, cfg.AllowClients)}, // one left out equals an empty one
 		{"listen.auth", sameUser(started.Auth, cfg.Auth)},
 		{"listen.admin_hosts", slices.Equal(started.AdminHosts, cfg.AdminHosts)},
+		{"listen.proxy.tls", reflect.DeepEqual(started.ProxyTLS, cfg.ProxyTLS)},
+		{"listen.admin.tls", reflect.DeepEqual(started.AdminTLS, cfg.AdminTLS)},
+		{"data_dir", started.DataDir == cfg.DataDir},
 	} {
 		if !k.same {
 			keys = append(keys, k.name)
 		}
 	}
+	return append(keys, listensChanged(started, cfg)...)
+}
+
+// listensChanged returns the listeners of upstreams that are to speak TLS otherwise
+// than they do.
+func listensChanged(started, cfg *config.Config) (keys []string) {
+	before, now := listenersWithTLS(started), listenersWithTLS(cfg)
+	for _, u := range cfg.Upstreams {
+		key := "upstreams." + u.Name + ".listen"
+		if was, is := before[key], now[key]; !reflect.DeepEqual(was.tls, is.tls) && listened(started, u.Listen) {
+			keys = append(keys, key+".tls")
+		}
+	}
 	return keys
+}
+
+// listened reports whether an upstream had the address.
+func listened(cfg *config.Config, address string) bool {
+	return slices.ContainsFunc(cfg.Upstreams, func(u *policy.Upstream) bool { return u.Listen == address })
 }
 
 func sameUser(a, b *config.Auth) bool {

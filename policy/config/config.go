@@ -11,11 +11,18 @@ import (
 // Config is a whole configuration, checked and with everything inherited in its
 // place.
 type Config struct {
-	Proxy        string         // address of the proxy's listener, as written; host:port
-	Admin        string         // address of the admin listener
+	Proxy        string              // address of the proxy's listener, as written; host:port
+	Admin        string              // address of the admin listener
+	ProxyTLS     *policy.ListenerTLS // nil: plain
+	AdminTLS     *policy.ListenerTLS
+	ProxyWritten bool // the file has the proxy's address: it is no default
+	AdminWritten bool
 	AllowClients []netip.Prefix // who may connect to a listener; empty: anyone
 	Auth         *Auth          // credentials that clients must give; nil: none
 	AdminHosts   []string       // names, lower-case, by which the admin port may be called
+
+	DataDir        string // what mulligan itself keeps; as written: relative to the working directory
+	DataDirWritten bool   // the file has it
 
 	DenyUnmatched bool // hosts that no upstream names get 403, not Default
 

@@ -11,6 +11,7 @@ func Default() *Config {
 	return &Config{
 		Proxy:         "127.0.0.1:7080",
 		Admin:         "127.0.0.1:7081",
+		DataDir:       "./mulligan-data",
 		Log:           Log{Level: "info", Access: true},
 		ShutdownGrace: 25 * time.Second,
 		BufferTotal:   64 << 20,

@@ -2,8 +2,10 @@ package config_test
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +32,7 @@ func TestExample(t *testing.T) {
 	want := config.Default()
 	want.Upstreams = c.Upstreams
 	want.AllowClients, want.AdminHosts = c.AllowClients[:0], c.AdminHosts[:0] // empty, not nil
+	want.ProxyWritten, want.AdminWritten, want.DataDirWritten = true, true, true
 	want.AllowDestinations, want.DenyDestinations = c.AllowDestinations[:0], c.DenyDestinations[:0]
 	diff(t, reflect.ValueOf(c).Elem(), reflect.ValueOf(want).Elem())
 }
@@ -42,7 +45,10 @@ func TestExampleIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAllString(string(data), "$1$2")
-	if _, err := config.Parse(example, []byte(on), lookup(map[string]string{"PROXY_PASSWORD": "x"})); err != nil {
+	certificates := writeCertificates(t)
+	env := lookup(map[string]string{"PROXY_PASSWORD": "x", "LISTEN_CERT_FILE": filepath.Join(certificates, "server.pem"),
+		"LISTEN_KEY_FILE": filepath.Join(certificates, "server.key")})
+	if _, err := config.Parse(example, []byte(on), env); err != nil {
 		t.Errorf("with everything on: %v", err)
 	}
 	var document yaml.Node
@@ -52,11 +58,10 @@ func TestExampleIsWhole(t *testing.T) {
 	there := make(map[string]bool)
 	collect(document.Content[0], "", there)
 	for _, key := range config.Keys() {
-		// What is the same in two places need be in one: the long form of a
+		// What is the same in several places need be in one: the long form of a
 		// listener, and what upstreams and routes inherit.
 		twin := regexp.MustCompile(`^upstreams\.NAME\.(routes\.)?(timeout|retry|buffer|connections)\.`).ReplaceAllString(key, "defaults.$2.")
-		twin = strings.Replace(twin, "listen.proxy.", "listen.admin.", 1)
-		if !there[key] && !there[twin] {
+		if !there[key] && !there[twin] && !inListener(there, key) {
 			t.Errorf("%s is not in the example", key)
 		}
 	}
@@ -77,6 +82,15 @@ func TestExampleIsWhole(t *testing.T) {
 			t.Errorf("%s has no sentence", key)
 		}
 	}
+}
+
+var listenerKey = regexp.MustCompile(`^(listen\.(proxy|admin)|upstreams\.NAME\.listen)\.`)
+
+// inListener reports whether any of the listeners has the key of one.
+func inListener(there map[string]bool, key string) bool {
+	at := listenerKey.FindString(key)
+	return at != "" && slices.ContainsFunc([]string{"listen.proxy.", "listen.admin.", "upstreams.NAME.listen."},
+		func(door string) bool { return there[door+strings.TrimPrefix(key, at)] })
 }
 
 // sections only hold other keys, which say what they are about.

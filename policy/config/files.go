@@ -120,19 +120,24 @@ func keyWrong(data []byte) string {
 	return "has no private key in PEM form"
 }
 
-// checkTLS wants a client's certificate and key together. One that is written
-// wrong is still one that is written.
+// checkTLS wants a client's certificate and key together.
 func checkTLS(d *decoder, v *policy.TLS, w written) {
-	const certName, keyName = "client_cert_file", "client_key_file"
-	cert, key := v.ClientCertFile != "" || w.doubtful(certName), v.ClientKeyFile != "" || w.doubtful(keyName)
+	d.checkPair(w, "client_cert_file", "client_key_file", v.ClientCertFile, v.ClientKeyFile)
+}
+
+// checkPair wants a certificate and its key together: the keys that name the
+// files, and what was read of them. One that is written wrong is still one that
+// is written.
+func (d *decoder) checkPair(w written, certName, keyName, certFile, keyFile string) {
+	cert, key := certFile != "" || w.doubtful(certName), keyFile != "" || w.doubtful(keyName)
 	switch {
 	case cert && !key:
 		d.needs(w, certName, keyName)
 	case key && !cert:
 		d.needs(w, keyName, certName)
-	case v.ClientCertFile != "" && v.ClientKeyFile != "" && !w.doubtful(certName, keyName):
-		if wrong := d.files.pairWrong(v.ClientCertFile, v.ClientKeyFile); wrong != "" {
-			d.complain(w.at(keyName), "", "client_key_file does not fit client_cert_file: %s", wrong)
+	case certFile != "" && keyFile != "" && !w.doubtful(certName, keyName):
+		if wrong := d.files.pairWrong(certFile, keyFile); wrong != "" {
+			d.complain(w.at(keyName), "", "%s does not fit %s: %s", keyName, certName, wrong)
 		}
 	}
 }
@@ -144,7 +149,7 @@ func (d *decoder) needs(w written, one, other string) {
 	}
 }
 
-// pairWrong looks at a client's certificate and key together.
+// pairWrong looks at a certificate and its key together.
 func (f *fileSet) pairWrong(cert, key string) string {
 	return f.verdict(cert+"\x00"+key, func() string {
 		if _, err := tls.X509KeyPair(f.data[cert], f.data[key]); err != nil {

@@ -15,17 +15,20 @@ import (
 )
 
 // writeCertificates fills a directory with the files that the tests name:
-// ca.pem, client.pem with client.key, and keys and certificates that are no use.
+// ca.pem, client.pem with client.key, server.pem with server.key, and keys and certificates that are no use.
 func writeCertificates(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	certificate, key := selfSigned(t)
 	_, other := selfSigned(t)
+	server, serverKey := selfSigned(t)
 	files := map[string][]byte{
 		"ca.pem":        certificate,
 		"client.pem":    certificate,
 		"client.key":    key,
 		"other.key":     other,
+		"server.pem":    server,
+		"server.key":    serverKey,
 		"encrypted.key": pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")}),
 		"broken.pem":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
 		"huge.pem":      make([]byte, 2<<20),

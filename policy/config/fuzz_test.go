@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mulligan/policy"
 	"mulligan/policy/config"
 )
 
@@ -55,6 +56,11 @@ func FuzzParse(f *testing.F) {
 
 // checkWhole looks for what no accepted configuration may be without.
 func checkWhole(t *testing.T, c *config.Config) {
+	if c.DataDir == "" {
+		t.Fatal("no data_dir")
+	}
+	checkListener(t, c.ProxyTLS)
+	checkListener(t, c.AdminTLS)
 	for _, u := range append(c.Upstreams, c.Default) {
 		if u.Default == nil || u.Default.Name != "default" {
 			t.Fatalf("%s has no policy of its own", u.Name)
@@ -62,6 +68,18 @@ func checkWhole(t *testing.T, c *config.Config) {
 		if u.Budget.Window <= 0 || u.Budget.Ratio < 0 || u.Budget.Burst < 0 || u.Connections.MaxPerEndpoint < 1 {
 			t.Fatalf("%s: %+v", u.Name, u)
 		}
+		if v := u.TLS.MinVersion; v != "" && v != "1.2" && v != "1.3" {
+			t.Fatalf("%s: %+v", u.Name, u.TLS)
+		}
+		if u.TLS.Intercept && len(u.Hosts) == 0 || u.ListenTLS != nil && u.Listen == "" {
+			t.Fatalf("%s: %+v", u.Name, u)
+		}
+		for _, h := range u.Hosts {
+			if u.TLS.Intercept && h.Wildcard && h.Name == "" {
+				t.Fatalf("%s would sign for any name", u.Name)
+			}
+		}
+		checkListener(t, u.ListenTLS)
 		for _, r := range append(u.Routes, u.Default) {
 			b := r.Retry.Backoff
 			if r.Name == "" || r.Retry.MaxAttempts < 1 || r.Retry.MaxAttempts > 10 || b.Initial > b.Max || b.Initial < 0 || !(b.Multiplier >= 1) {
@@ -71,5 +89,21 @@ func checkWhole(t *testing.T, c *config.Config) {
 				t.Fatalf("%s, %s: %+v", u.Name, r.Name, l)
 			}
 		}
+	}
+}
+
+// checkListener wants a listener's certificate to come from one place.
+func checkListener(t *testing.T, l *policy.ListenerTLS) {
+	if l == nil {
+		return
+	}
+	kinds := 0
+	for _, on := range []bool{l.Internal, l.ACME != nil, l.CertFile != ""} {
+		if on {
+			kinds++
+		}
+	}
+	if kinds != 1 || (l.CertFile == "") != (l.KeyFile == "") || l.ACME != nil && len(l.Names) == 0 || l.CertFile != "" && len(l.Names) > 0 {
+		t.Fatalf("%+v", l)
 	}
 }

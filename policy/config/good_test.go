@@ -42,7 +42,7 @@ func prefixes(all ...string) []netip.Prefix {
 func TestGood(t *testing.T) {
 	certificates := writeCertificates(t)
 	got, err := config.Load("testdata/good.yaml", lookup(map[string]string{
-		"USER_NAME": "us{er", "ATTEMPTS": "7", "CERTS": certificates,
+		"USER_NAME": "us{er", "ATTEMPTS": "7", "CERTS": certificates, "HOME_DIR": "/srv",
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +69,10 @@ func TestGood(t *testing.T) {
 	a.Retry.IdempotencyKeys = []string{"X-Key"}
 	aBudget := budget
 	aBudget.MinPerSecond = 0.5
+	c := top
+	c.Retry.RetryOn = conditions("5xx", "429", "529", "408", "grpc_unavailable")
+	c.Retry.DoNotRetryOn = conditions("grpc_internal")
+	d, e := top, top
 	b := top
 	one, two, all := b, b, b
 	one.Name, one.Methods, one.Path = "one", []string{"POST"}, "/a/"
@@ -78,7 +82,9 @@ func TestGood(t *testing.T) {
 	all.Name = "all"
 
 	want := &config.Config{
-		Proxy: "0.0.0.0:8080", Admin: "[::1]:0",
+		Proxy: "0.0.0.0:8080", Admin: "[::1]:0", ProxyWritten: true, AdminWritten: true,
+		ProxyTLS: &policy.ListenerTLS{Internal: true, Names: []string{"proxy.example", "::1", "192.0.2.7"}},
+		DataDir:  "/srv/data", DataDirWritten: true,
 		AllowClients:  prefixes("10.0.0.0/8", "192.0.2.1/32", "fd00::/8", "::1/128"),
 		Auth:          &config.Auth{Username: "us{er", Password: "fall back"},
 		AdminHosts:    []string{"admin.example"},
@@ -101,14 +107,40 @@ func TestGood(t *testing.T) {
 				Name:         "b",
 				Endpoints:    []policy.Endpoint{{Scheme: "https", Host: "b.example", Port: 8443, Path: "/v1"}},
 				PreserveHost: true, Mount: "/b/c", Listen: "127.0.0.1:0",
+				ListenTLS: &policy.ListenerTLS{CertFile: filepath.Join(certificates, "server.pem"), KeyFile: filepath.Join(certificates, "server.key")},
 				TLS: policy.TLS{
 					CAFile:         filepath.Join(certificates, "ca.pem"),
 					ClientCertFile: filepath.Join(certificates, "client.pem"),
 					ClientKeyFile:  filepath.Join(certificates, "client.key"),
-					ServerName:     "real.example", Rewrite: true,
+					ServerName:     "real.example", Rewrite: true, MinVersion: "1.3",
 				},
 				Budget: budget, Connections: policy.Connections{Idle: time.Second, MaxPerEndpoint: 1},
 				Routes: []*policy.Route{&one, &two, &all}, Default: &b,
+			},
+			{
+				Name:      "c",
+				Hosts:     []policy.HostPattern{{Wildcard: true, Name: "c.example", Port: 443}, {Name: "c.example"}},
+				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "c.example", Port: 80}},
+				Listen:    "10.0.0.1:7443",
+				ListenTLS: &policy.ListenerTLS{Names: []string{"c.example"}, ACME: &policy.ACME{
+					Email: "ops@c.example", Directory: "https://acme.example:14000/dir", CAFile: filepath.Join(certificates, "ca.pem"),
+					HTTPPort: 5002, TLSALPNPort: 5001,
+				}},
+				TLS:    policy.TLS{Intercept: true, MinVersion: "1.2", CAFile: filepath.Join(certificates, "ca.pem")},
+				Budget: budget, Connections: policy.Connections{MaxPerEndpoint: 1}, Default: &c,
+			},
+			{
+				Name:      "d",
+				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "d.example", Port: 80}},
+				Listen:    "10.0.0.1:7444",
+				ListenTLS: &policy.ListenerTLS{Names: []string{"d.example"}, ACME: &policy.ACME{}},
+				Budget:    budget, Connections: policy.Connections{MaxPerEndpoint: 1}, Default: &d,
+			},
+			{
+				Name:   "e",
+				Hosts:  []policy.HostPattern{{Name: "e.example"}},
+				TLS:    policy.TLS{Intercept: true},
+				Budget: budget, Connections: policy.Connections{MaxPerEndpoint: 1}, Default: &e,
 			},
 		},
 	}
@@ -121,7 +153,8 @@ func TestGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := []string{own, filepath.Join(certificates, "ca.pem"),
-		filepath.Join(certificates, "client.key"), filepath.Join(certificates, "client.pem")}
+		filepath.Join(certificates, "client.key"), filepath.Join(certificates, "client.pem"),
+		filepath.Join(certificates, "server.key"), filepath.Join(certificates, "server.pem")}
 	if !reflect.DeepEqual(got.Files(), files) {
 		t.Errorf("files %q, want %q", got.Files(), files)
 	}
@@ -165,6 +198,7 @@ func TestDefault(t *testing.T) {
 	r.Retry.RetryOn = policy.Set{}
 	want := &config.Config{
 		Proxy: "127.0.0.1:7080", Admin: "127.0.0.1:7081",
+		DataDir:       "./mulligan-data",
 		Log:           config.Log{Level: "info", Access: true},
 		ShutdownGrace: 25 * time.Second, BufferTotal: 64 << 20, Via: true,
 		Default: &policy.Upstream{

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -120,12 +121,11 @@ func conditions(retried bool) reader[policy.Set] {
 func (d *decoder) condition(s scalar, retried bool, set *policy.Set) {
 	if err := set.Add(s.text); err != nil {
 		hint := ""
-		words := policy.Conditions()
-		slices.Reverse(words) // of 1xx to 5xx, 5xx is the likeliest
-		if meant := nearest(s.raw, words); meant != "" {
+		if meant := meantCondition(s.raw); meant != "" {
 			hint = "did you mean " + meant + "?"
 		}
-		d.failHint(s.node, hint, "%s is neither a failure class, nor a status (503), a class of statuses (5xx) or dependency_overloaded", s)
+		d.failHint(s.node, hint, "%s is neither a failure class, nor a status (503), a class of statuses (5xx), "+
+			"dependency_overloaded or a gRPC status (grpc_unavailable)", s)
 		return
 	}
 	if !retried {
@@ -140,6 +140,17 @@ func (d *decoder) condition(s scalar, retried bool, set *policy.Set) {
 	if alone.Add(s.text) == nil && hasSuccess(alone) {
 		d.warn(s.node, "%s retries answers that are no failures", s)
 	}
+}
+
+// meantCondition returns the condition that a wrong word was probably meant to
+// be, or "".
+func meantCondition(word string) string {
+	if g := "grpc_" + strings.ToLower(word); new(policy.Set).Add(g) == nil { // as gRPC itself spells it: UNAVAILABLE
+		return g
+	}
+	words := policy.Conditions()
+	slices.Reverse(words) // of 1xx to 5xx, 5xx is the likeliest
+	return nearest(word, words)
 }
 
 // hasSuccess reports whether the set has a status under 400.

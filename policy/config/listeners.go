@@ -55,11 +55,8 @@ func (d *decoder) wrote(key string) bool {
 
 // doubted reports whether it is not known what is meant to listen at key.
 func (d *decoder) doubted(key string) bool {
-	if d.doubts[key] || !strings.HasPrefix(key, listenStep) {
-		return d.doubts[key]
-	}
 	short := strings.TrimSuffix(key, addressStep)
-	return d.doubts["listen"] || d.doubts[short] || d.doubts[short+addressStep]
+	return strings.HasPrefix(key, listenStep) && d.doubts["listen"] || d.doubts[short] || d.doubts[short+addressStep]
 }
 
 // collision reports that l has the address of one before it.

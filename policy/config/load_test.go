@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"mulligan/policy/config"
@@ -68,6 +69,57 @@ func TestUnchanged(t *testing.T) {
 	rotated := load(text)
 	check("another certificate", rotated, "a", true)
 	check("another certificate", rotated, "b", false)
+}
+
+// TestRenewedListener: new files for a listener are looked at with the
+// configuration, but are no change of its upstream.
+func TestRenewedListener(t *testing.T) {
+	dir := t.TempDir()
+	const text = `
+listen: {proxy: {address: "127.0.0.1:0", tls: {cert_file: cert.pem, key_file: key.pem}}}
+upstreams: {a: {endpoints: [http://a.example], listen: {address: "127.0.0.1:0", tls: {cert_file: cert.pem, key_file: key.pem}}}}
+`
+	load := func() (*config.Config, error) {
+		return config.Parse(filepath.Join(dir, "mulligan.yaml"), []byte(text), lookup(nil))
+	}
+	renew := func(certificate, key []byte) {
+		write(t, filepath.Join(dir, "cert.pem"), certificate)
+		write(t, filepath.Join(dir, "key.pem"), key)
+	}
+	renew(selfSigned(t))
+	old, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files := old.Files(); len(files) != 3 || files[1] != filepath.Join(dir, "cert.pem") || files[2] != filepath.Join(dir, "key.pem") {
+		t.Errorf("files %q", files)
+	}
+	certificate, key := selfSigned(t)
+	renew(certificate, key)
+	renewed, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !renewed.Unchanged(old, "a") || !reflect.DeepEqual(renewed.ProxyTLS, old.ProxyTLS) {
+		t.Error("a renewed certificate is a change")
+	}
+	_, key = selfSigned(t)
+	renew(certificate, key)
+	if _, err := load(); err == nil {
+		t.Error("a key that does not fit was accepted")
+	}
+}
+
+// TestWritten tells what a file has from the defaults it may equal.
+func TestWritten(t *testing.T) {
+	c := parse(t, "listen: {proxy: 127.0.0.1:7080}\n", lookup(nil))
+	if !c.ProxyWritten || c.AdminWritten || c.DataDirWritten {
+		t.Errorf("proxy %v, admin %v, data_dir %v", c.ProxyWritten, c.AdminWritten, c.DataDirWritten)
+	}
+	c = parse(t, "listen: {admin: {address: 127.0.0.1:7081}}\ndata_dir: ./mulligan-data\n", lookup(nil))
+	if c.ProxyWritten || !c.AdminWritten || !c.DataDirWritten {
+		t.Errorf("proxy %v, admin %v, data_dir %v", c.ProxyWritten, c.AdminWritten, c.DataDirWritten)
+	}
 }
 
 func write(t *testing.T, path string, data []byte) {

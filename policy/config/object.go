@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -211,13 +212,15 @@ func anyWithin(here string, places []string) bool {
 	return slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix("."+place, here+".") })
 }
 
-// places returns the maps that have a key of this name, at most three.
+// places returns the maps that have a key of this name, at most three, the
+// outermost first.
 func (d *decoder) places(name string) []string {
 	var places []string
 	for _, key := range d.keys {
-		if parent, ok := strings.CutSuffix(key, "."+name); ok && len(places) < 3 {
+		if parent, ok := strings.CutSuffix(key, "."+name); ok {
 			places = append(places, parent)
 		}
 	}
-	return places
+	slices.SortStableFunc(places, func(a, b string) int { return cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")) })
+	return places[:min(len(places), 3)]
 }

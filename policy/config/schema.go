@@ -20,6 +20,7 @@ func Keys() []string { return topLevel.keys() }
 var topLevel = object[Config]{fields: concat(
 	fields(
 		section("listen", &listenKeys, itself[Config]),
+		key("data_dir", readDataDir, itself[Config]),
 		key("unmatched", oneOf(choice[bool]{"allow", false}, choice[bool]{"deny", true}),
 			func(c *Config) *bool { return &c.DenyUnmatched }),
 		section("log", &logKeys, func(c *Config) *Log { return &c.Log }),
@@ -32,30 +33,26 @@ var topLevel = object[Config]{fields: concat(
 		key("parent_proxy", optional(parentProxy), func(c *Config) *string { return &c.ParentProxy }),
 		key("upstreams", readUpstreams, itself[Config]).holding(func() []string { return inside("NAME", upstreamKeys.keys()) }),
 	),
-	notYet[Config]("data_dir", "store", "encryption_key_file", "dead_letters", "durability"),
+	notYet[Config]("store", "encryption_key_file", "dead_letters", "durability"),
 )}
 
 var listenKeys = object[Config]{fields: fields(
-	key("proxy", listenerForm, func(c *Config) *string { return &c.Proxy }).holding(addressKeys.keys),
-	key("admin", listenerForm, func(c *Config) *string { return &c.Admin }).holding(addressKeys.keys),
+	key("proxy", readProxyDoor, itself[Config]).holding(doorKeys.keys),
+	key("admin", readAdminDoor, itself[Config]).holding(doorKeys.keys),
 	key("allow_clients", list(prefix), func(c *Config) *[]netip.Prefix { return &c.AllowClients }),
 	key("auth", readAuth, itself[Config]).holding(authKeys.keys),
 	key("admin_hosts", list(plainHost), func(c *Config) *[]string { return &c.AdminHosts }),
 )}
 
-// addressKeys is the long form of a listener.
-var addressKeys = object[string]{fields: concat(
-	fields(key("address", listenAddress, itself[string]).must()),
-	notYet[string]("tls"),
-)}
-
-// listenerForm reads a listener: its address, or a map with it.
-func listenerForm(d *decoder, n *yaml.Node, v *string) {
-	if target := d.follow(n); target != nil && target.Kind == yaml.MappingNode {
-		addressKeys.read(d, n, v)
-	} else if target != nil {
-		listenAddress(d, n, v)
-	}
+// readDataDir reads the directory for what mulligan itself keeps.
+func readDataDir(d *decoder, n *yaml.Node, c *Config) {
+	parsed(func(text string) (dir, wrong, hint string) {
+		if text == "" {
+			return "", "is empty", ""
+		}
+		return text, "", ""
+	})(d, n, &c.DataDir)
+	c.DataDirWritten = true
 }
 
 var authKeys = object[Auth]{fields: fields(

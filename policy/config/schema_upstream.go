@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -22,7 +23,10 @@ var policyFields = concat(
 	notYet[policy.Upstream]("circuit_breaker", "hedge", "concurrency", "rate_limit"),
 )
 
-var defaultsKeys = object[policy.Upstream]{fields: policyFields}
+var defaultsKeys = object[policy.Upstream]{fields: concat(
+	policyFields,
+	refused[policy.Upstream]("is not inherited: write it in each upstream that needs it", "tls"),
+)}
 
 var retryKeys = object[policy.Upstream]{
 	fields: concat(
@@ -39,7 +43,7 @@ var upstreamKeys = object[policy.Upstream]{fields: concat(
 		key("endpoints", list(endpoint), func(u *policy.Upstream) *[]policy.Endpoint { return &u.Endpoints }),
 		key("preserve_host", boolean, func(u *policy.Upstream) *bool { return &u.PreserveHost }),
 		key("mount", readMount, itself[policy.Upstream]),
-		key("listen", listenAddress, func(u *policy.Upstream) *string { return &u.Listen }),
+		key("listen", readOwnDoor, itself[policy.Upstream]).holding(doorKeys.keys),
 		section("tls", &tlsKeys, func(u *policy.Upstream) *policy.TLS { return &u.TLS }),
 	),
 	policyFields,
@@ -48,15 +52,15 @@ var upstreamKeys = object[policy.Upstream]{fields: concat(
 )}
 
 var tlsKeys = object[policy.TLS]{
-	fields: concat(
-		fields(
-			key("ca_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
-			key("client_cert_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
-			key("client_key_file", pemFile("key ", keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
-			key("server_name", optional(plainHost), func(t *policy.TLS) *string { return &t.ServerName }),
-			key("rewrite", boolean, func(t *policy.TLS) *bool { return &t.Rewrite }),
-		),
-		notYet[policy.TLS]("intercept"),
+	fields: fields(
+		key("ca_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
+		key("client_cert_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
+		key("client_key_file", pemFile("key ", keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
+		key("server_name", optional(plainHost), func(t *policy.TLS) *string { return &t.ServerName }),
+		key("min_version", oneOf(choice[string]{"1.2", "1.2"}, choice[string]{"1.3", "1.3"}),
+			func(t *policy.TLS) *string { return &t.MinVersion }),
+		key("intercept", boolean, func(t *policy.TLS) *bool { return &t.Intercept }),
+		key("rewrite", boolean, func(t *policy.TLS) *bool { return &t.Rewrite }),
 	),
 	check: checkTLS,
 }
@@ -69,7 +73,7 @@ var routeKeys = object[policy.Route]{fields: concat(
 		section("retry", &routeRetryKeys, func(r *policy.Route) *policy.Retry { return &r.Retry }),
 		section("buffer", &bufferKeys, func(r *policy.Route) *policy.Buffer { return &r.Buffer }),
 	),
-	refused[policy.Route](perUpstream, "connections", "circuit_breaker", "concurrency", "rate_limit"),
+	refused[policy.Route](perUpstream, "tls", "connections", "circuit_breaker", "concurrency", "rate_limit"),
 	notYet[policy.Route]("hedge", "deferred"),
 )}
 
@@ -115,6 +119,7 @@ func (d *decoder) checkUpstream(name *yaml.Node, u *policy.Upstream, w written) 
 	if !w.doubtful("endpoints") {
 		d.needEndpoints(u, w)
 	}
+	d.checkTLSUse(u, w)
 }
 
 // oneEndpoint refuses more than one, for now.
@@ -134,9 +139,37 @@ func (d *decoder) needEndpoints(u *policy.Upstream, w written) {
 			d.complain(n, "write endpoints: [https://api.example.com]", "%s needs endpoints to send to", door)
 		}
 	}
-	if n := w.at("tls"); n != nil && hasTLS(u, w) && !speaksTLS(u) {
-		d.complain(n, "write endpoints: [https://api.example.com], or leave tls out",
-			"tls is about https endpoints, and there is none")
+}
+
+// checkTLSUse looks for what makes no sense in tls: what is about https endpoints
+// where there is none, and interception of nobody in particular.
+func (d *decoder) checkTLSUse(u *policy.Upstream, w written) {
+	n := w.at("tls")
+	if n == nil || w.doubtful("tls.intercept") {
+		return
+	}
+	if !w.doubtful("endpoints") && !speaksTLS(u) {
+		switch rewrites := u.TLS.Rewrite || w.doubtful("tls.rewrite"); {
+		case !u.TLS.Intercept && hasTLS(u, w):
+			d.complain(n, "write endpoints: [https://api.example.com], or intercept: true, or leave tls out",
+				"tls is about https endpoints and intercepted hosts, and there is neither")
+		case u.TLS.Intercept && rewrites:
+			d.complain(n, "leave it out, or write endpoints: [https://api.example.com]",
+				"rewrite is about https endpoints, and there is none")
+		}
+	}
+	if u.TLS.Intercept && !w.doubtful("hosts") {
+		d.checkIntercepted(u, w)
+	}
+}
+
+// checkIntercepted wants to know whose certificates may be signed: not anyone's.
+func (d *decoder) checkIntercepted(u *policy.Upstream, w written) {
+	const hint = "write hosts: [api.example.com], the names whose tunnels are to be intercepted"
+	if len(u.Hosts) == 0 {
+		d.complain(w.at("tls"), hint, "intercept needs hosts")
+	} else if slices.ContainsFunc(u.Hosts, func(h policy.HostPattern) bool { return h.Wildcard && h.Name == "" }) {
+		d.complain(w.at("hosts"), hint, "hosts has every host (*), which intercept does not take: it would sign a certificate for any name")
 	}
 }
 

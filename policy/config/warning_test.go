@@ -32,6 +32,13 @@ func TestWarnings(t *testing.T) {
 			"mulligan.yaml:1:87: upstreams.a.routes[2]: never reached: the route before it matches everything"}},
 		{"admin port of others", "listen: {admin: ':1', allow_clients: [10.0.0.0/8]}", []string{
 			"mulligan.yaml:1:17: listen.admin: without listen.auth this port serves other machines only metrics and health"}},
+		{"acme on loopback", "listen: {proxy: {address: 'localhost:1', tls: {acme: {}, names: [a.example]}}}", []string{
+			"mulligan.yaml:1:27: listen.proxy: acme: an authority that is not on this machine cannot reach this address to check the names"}},
+		{"acme on an own port", "upstreams: {a: {endpoints: [http://a.example], listen: {address: '127.0.0.1:1', tls: {names: [a.example], acme: {}}}}}", []string{
+			"mulligan.yaml:1:66: upstreams.a.listen: acme: an authority that is not on this machine cannot reach this address to check the names"}},
+		{"acme for others", "listen: {allow_clients: [10.0.0.0/8], proxy: {address: ':1', tls: {acme: {}, names: [a.example]}}}", nil},
+		{"internal on loopback", "listen: {proxy: {address: 'localhost:1', tls: {internal: true}}}", nil},
+		{"gRPC", "defaults: {retry: {retry_on: [grpc_unavailable]}}", nil},
 		{"admin port with auth", "listen: {admin: ':1', auth: {username: a, password: b}}", nil},
 		{"attempt over an inherited total", "defaults: {timeout: {attempt: 20m}}", []string{
 			"mulligan.yaml:1:31: defaults.timeout: attempt is longer than the total that is inherited, and is cut to it; write total here too"}},

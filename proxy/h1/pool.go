@@ -16,6 +16,9 @@ var (
 	// ErrPoolFull: the context ended, or quit was closed, while all connections
 	// were busy. The context's cause is in the chain too.
 	ErrPoolFull = errors.New("h1: all connections busy")
+	// ErrElsewhere: something came free that is not the pool's, while all
+	// connections were busy.
+	ErrElsewhere = errors.New("h1: a connection is free elsewhere")
 )
 
 // keepAliveMargin is how long before the end of a server's Keep-Alive timeout a
@@ -51,13 +54,13 @@ func NewPool(dial func(context.Context) (net.Conn, error), cfg PoolConfig) *Pool
 // Get returns a connection: the most recently used idle one that was idle for
 // less than maxIdle and is within what its server promised to keep it; else a
 // new one. A maxIdle of 0 means a new one in any case. While all are busy it
-// waits its turn, until quit is closed. ctx is called only if there is something to
-// wait for.
+// waits its turn, until quit or elsewhere is closed; nil channels are not waited
+// for. ctx is called only if there is something to wait for.
 //
 // Whether a reused connection is still good (Check) is looked at when its first
 // byte is written, where it costs least and can be trusted most: the message
 // then fails with NothingWritten, and the caller gets another connection.
-func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration, quit <-chan struct{}) (c *ClientConn, reused bool, err error) {
+func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration, quit, elsewhere <-chan struct{}) (c *ClientConn, reused bool, err error) {
 	c, slot, err := p.take(maxIdle)
 	switch {
 	case err != nil:
@@ -68,7 +71,7 @@ func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration, quit <-cha
 	case slot:
 		return p.connect(ctx())
 	}
-	return p.wait(ctx(), maxIdle, quit)
+	return p.wait(ctx(), maxIdle, quit, elsewhere)
 }
 
 // take returns an idle connection, or a slot to dial a new one in, or neither.
@@ -108,7 +111,7 @@ func (p *Pool) connect(ctx context.Context) (*ClientConn, bool, error) {
 }
 
 // wait waits until a connection or a slot is handed over.
-func (p *Pool) wait(ctx context.Context, maxIdle time.Duration, quit <-chan struct{}) (*ClientConn, bool, error) {
+func (p *Pool) wait(ctx context.Context, maxIdle time.Duration, quit, elsewhere <-chan struct{}) (*ClientConn, bool, error) {
 	w := &waiter{maxIdle: maxIdle, ready: make(chan struct{})}
 	if err := p.queue(w); err != nil {
 		return nil, false, err
@@ -121,6 +124,9 @@ func (p *Pool) wait(ctx context.Context, maxIdle time.Duration, quit <-chan stru
 	case <-quit:
 		p.abandon(w)
 		return nil, false, ErrPoolFull
+	case <-elsewhere:
+		p.abandon(w)
+		return nil, false, ErrElsewhere
 	}
 	switch {
 	case w.closed:

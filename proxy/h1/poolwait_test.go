@@ -17,7 +17,7 @@ import (
 func waiting(p *Pool, ctx context.Context, maxIdle time.Duration) chan result {
 	done := make(chan result, 1)
 	go func() {
-		c, reused, err := p.Get(func() context.Context { return ctx }, maxIdle, nil)
+		c, reused, err := p.Get(func() context.Context { return ctx }, maxIdle, nil, nil)
 		done <- result{c, reused, err}
 	}()
 	synctest.Wait()
@@ -99,7 +99,7 @@ func TestPoolCancelledWaiter(t *testing.T) {
 		if r := <-third; r.err != ErrPoolClosed {
 			t.Error(r.err)
 		}
-		if _, _, err := p.Get(context.Background, anyIdle, nil); err != ErrPoolClosed {
+		if _, _, err := p.Get(context.Background, anyIdle, nil, nil); err != ErrPoolClosed {
 			t.Error(err)
 		}
 		p.Put(a)
@@ -189,7 +189,7 @@ func TestPoolUnderLoad(t *testing.T) {
 				if (i+j)%5 == 0 {
 					maxIdle = 0
 				}
-				c, _, err := p.Get(func() context.Context { return ctx }, maxIdle, nil)
+				c, _, err := p.Get(func() context.Context { return ctx }, maxIdle, nil, nil)
 				switch {
 				case err != nil:
 					if !errors.Is(err, context.Canceled) {

@@ -135,6 +135,10 @@ func (s *ServerConn) Restart() {
 	s.enter(Idle)
 }
 
+// Begun says that bytes which were looked at (Peek) are the beginning of something
+// that has as long as a head to become whole.
+func (s *ServerConn) Begun() { s.enter(ReadingHead) }
+
 // Unread reports whether the client has sent more than was read: closing now
 // would be a reset, which takes from the client what it has not read yet.
 func (s *ServerConn) Unread() bool {

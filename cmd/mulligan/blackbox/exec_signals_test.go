@@ -1,0 +1,113 @@
+package blackbox
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Signals are the command's.
+func TestExecPassesSignalsOn(t *testing.T) {
+	t.Parallel()
+	h, command := act("signals")
+	e := startExec(t, h, command...)
+	e.hear("ready")
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM} {
+		if err := e.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		e.hear("got " + s.String())
+	}
+	want(t, "exit status", e.wait(), 5)
+	contains(t, "standard error", e.errs.String(), "0 requests")
+}
+
+// A command that a signal ends ends mulligan, in good order.
+func TestExecSignalled(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		e := startExec(t, how{}, "sh", "-c", "echo ready; exec sleep 60")
+		e.hear("ready")
+		_ = e.cmd.Process.Signal(s)
+		want(t, s.String(), e.wait(), 128+int(s))
+		contains(t, s.String(), e.errs.String(), "0 requests")
+	}
+}
+
+// A signal that is ignored, as nohup has it, stays so for the command; one that
+// mulligan needs for itself is not ignored there.
+func TestExecIgnoredSignals(t *testing.T) {
+	t.Parallel()
+	e := prepareExec(t, how{}, "cat", "/proc/self/status")
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("no /proc here")
+	}
+	args := append([]string{"sh", "-c", `trap "" HUP INT; exec "$0" "$@"`}, e.cmd.Args...)
+	e.cmd.Path, e.cmd.Args = need(t, "sh"), args
+	e.cmd.Stdout, e.cmd.Stderr = &e.out, &e.errs
+	e.start()
+	want(t, "exit status", e.wait(), 0)
+	_, rest, _ := strings.Cut(e.out.String(), "SigIgn:\t")
+	mask, err := strconv.ParseUint(strings.SplitN(rest, "\n", 2)[0], 16, 64)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, e.out.String())
+	}
+	for s, ignored := range map[syscall.Signal]bool{syscall.SIGHUP: true, syscall.SIGINT: true, syscall.SIGPIPE: false, syscall.SIGTERM: false} {
+		want(t, s.String()+" is ignored", mask>>(s-1)&1 == 1, ignored)
+	}
+}
+
+// Whoever reads standard error may be gone: that ends neither mulligan nor, with
+// it, the command.
+func TestExecBrokenPipe(t *testing.T) {
+	t.Parallel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	done := filepath.Join(t.TempDir(), "done")
+	e := prepareExec(t, how{}, "sh", "-c", "echo fine > "+done+"; exit 3")
+	e.cmd.Stderr = writer
+	e.start()
+	writer.Close()
+	want(t, "exit status", e.wait(), 3)
+	want(t, "the command ran", readFile(t, done), "fine\n")
+}
+
+// What the command left behind may finish its requests; a signal ends that.
+func TestExecDrains(t *testing.T) {
+	t.Parallel()
+	curl := need(t, "curl")
+	for _, impatient := range []bool{false, true} {
+		asked, release := make(chan struct{}), make(chan struct{})
+		u := answers(t, func(p *peer, r *request) bool {
+			close(asked)
+			<-release
+			return text(200, "late")(p, r)
+		})
+		result := filepath.Join(t.TempDir(), "result")
+		e := startExec(t, how{}, "sh", "-c", curl+" -sS "+u.url("/")+" > "+result+" 2>/dev/null & sleep 0.2")
+		<-asked
+		// The command ends; curl lives on, and so does the proxy.
+		linger(500 * 1e6)
+		select {
+		case <-e.done:
+			t.Error("mulligan did not wait for the request")
+		default:
+		}
+		if impatient {
+			_ = e.cmd.Process.Signal(syscall.SIGTERM)
+			want(t, "exit status", e.wait(), 0)
+			close(release)
+			continue
+		}
+		close(release)
+		want(t, "exit status", e.wait(), 0)
+		eventually(t, "curl to end", func() bool { return readFile(t, result) == "late" })
+		contains(t, "standard error", e.errs.String(), "1 request,")
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	_ "embed"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// privateDir is where the files are that a command is pointed to. Nobody but its
+// owner can read them, or put others in their place.
+type privateDir struct{ path string }
+
+func newPrivateDir() (*privateDir, error) {
+	path, err := os.MkdirTemp("", "mulligan-exec-") // 0700
+	if err != nil {
+		return nil, failure(err, "TMPDIR names another place for temporary files", "cannot write the command's files: %v", err)
+	}
+	return &privateDir{path}, nil
+}
+
+// write makes a file, and the directory that it is in, and returns its path.
+func (d *privateDir) write(name string, data []byte) (string, error) {
+	path := filepath.Join(d.path, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		return "", failure(err, "TMPDIR names another place for temporary files", "cannot write the command's files: %v", err)
+	}
+	return path, nil
+}
+
+// remove takes away what was written.
+func (d *privateDir) remove(log *slog.Logger) {
+	if d == nil {
+		return
+	}
+	if err := os.RemoveAll(d.path); err != nil {
+		log.Warn("what was written for the command could not be removed", slog.Any("error", err))
+	}
+}
+
+// nodePreload makes old versions of Node know the proxy.
+//
+//go:embed exec_node.cjs
+var nodePreload []byte

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// logLines says which lines of the log are shown.
+type logLines struct {
+	access bool       // those of the access log
+	from   slog.Level // of all others, those from this level on
+}
+
+// spectator stands before a log: it reads the access log, whether or not that is
+// shown, for what metrics do not tell: how many requests were retried, not how
+// often, and where tunnels went.
+type spectator struct {
+	next  slog.Handler
+	shown logLines
+	seen  *seen
+}
+
+// seen is what a spectator knows.
+type seen struct {
+	mu      sync.Mutex
+	retried int
+	tunnels map[string]int  // that were opened, by host:port
+	asked   map[string]bool // host:port of requests that were no tunnels
+}
+
+// mostHosts is how many hosts are told apart: of more it is not known where their
+// tunnels went.
+const mostHosts = 10_000
+
+func newSpectator(next slog.Handler, shown logLines) *spectator {
+	return &spectator{next, shown, &seen{tunnels: map[string]int{}, asked: map[string]bool{}}}
+}
+
+// Enabled implements slog.Handler. The access log is written for us, too.
+func (s *spectator) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || s.next.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (s *spectator) Handle(ctx context.Context, r slog.Record) error {
+	shown := r.Level >= s.shown.from
+	if r.Message == "request" {
+		s.seen.note(r)
+		shown = s.shown.access
+	}
+	if !shown || !s.next.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return s.next.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (s *spectator) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &spectator{s.next.WithAttrs(attrs), s.shown, s.seen}
+}
+
+// WithGroup implements slog.Handler.
+func (s *spectator) WithGroup(name string) slog.Handler {
+	return &spectator{s.next.WithGroup(name), s.shown, s.seen}
+}
+
+// note reads a line of the access log.
+func (s *seen) note(r slog.Record) {
+	var method, host, outcome string
+	attempts := 0
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "method":
+			method = a.Value.String()
+		case "host":
+			host = a.Value.String()
+		case "outcome":
+			outcome = a.Value.String()
+		case "attempts":
+			attempts = len(a.Value.Resolve().Group())
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case method != "CONNECT":
+		if attempts > 1 {
+			s.retried++
+		}
+		if len(s.asked) < mostHosts {
+			s.asked[host] = true
+		}
+	case strings.HasPrefix(outcome, "success") && len(s.tunnels) < mostHosts:
+		s.tunnels[host]++
+	}
+}
+
+// opaque are the tunnels whose insides stayed unknown, by host:port: what turned
+// out to be HTTP has requests.
+func (s *seen) opaque() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := maps.Clone(s.tunnels)
+	maps.DeleteFunc(left, func(host string, _ int) bool { return s.asked[host] })
+	return left
+}
+
+func (s *seen) retriedRequests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.retried
+}
+
+// tallied are an app's requests, by how they ended.
+type tallied map[string]int
+
+func (o tallied) all() int {
+	sum := 0
+	for _, n := range o {
+		sum += n
+	}
+	return sum
+}
+
+// counts reads the app's own metrics.
+func (a *app) counts() (tallied, error) {
+	families, err := a.registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	o := tallied{}
+	for _, family := range families {
+		if family.GetName() != "mulligan_requests_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "outcome" {
+					o[label.GetValue()] += int(metric.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	return o, nil
+}
+
+// summary says what was done: a request is saved that a retry made succeed, and
+// failed that could have been retried, had it not been too often, or too much.
+func (s *spectator) summary(o tallied) string {
+	text := fmt.Sprintf("mulligan: %s, %d retried, %d saved, %d failed",
+		count(o.all(), "request"), s.seen.retriedRequests(), o["success_after_retry"], o["failed"])
+	opaque := s.seen.opaque()
+	if len(opaque) == 0 {
+		return text
+	}
+	tunnels := 0
+	for _, n := range opaque {
+		tunnels += n
+	}
+	hosts := slices.SortedFunc(maps.Keys(opaque), func(a, b string) int {
+		return cmp.Or(cmp.Compare(opaque[b], opaque[a]), cmp.Compare(a, b))
+	})
+	return text + fmt.Sprintf("; plus %s that it could not see into (%s)\nhint: `mulligan explain https://%s/` says how to have the requests in it retried",
+		count(tunnels, "tunnel"), someOf(hosts, 3), strings.TrimSuffix(hosts[0], ":443"))
+}
+
+// someOf lists so many of the words, and says how many more there are.
+func someOf(words []string, most int) string {
+	if len(words) <= most {
+		return strings.Join(words, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), len(words)-most)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package certs
+
+const raceEnabled = true

@@ -1,0 +1,277 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"mulligan/proxy/h1"
+	"mulligan/proxy/h2"
+)
+
+// links are the connections to one authority. Those of HTTP/1.1 carry one
+// request at a time and lie in a pool between requests; those of HTTP/2 are
+// shared. Which of them it will be the server says when TLS begins (ALPN, RFC
+// 7301), so it is known from the first connection on.
+//
+// A shared connection keeps the place that it was dialled in, so that the pool's
+// limit counts connections of both versions.
+type links struct {
+	pool *h1.Pool
+	tls  bool // only then may a server choose HTTP/2
+
+	mu      sync.Mutex
+	shared  []*sharedConn
+	chooses bool // the server chose HTTP/2 when it was asked last
+	dialing bool // while it chooses HTTP/2: one connection is dialled at a time
+	only1   bool // it has asked for HTTP/1.1 (RFC 9113 7, HTTP_1_1_REQUIRED)
+	room    bell // rings when a stream may be had that could not before
+	idle    time.Duration
+	closed  bool
+}
+
+// sharedConn is an HTTP/2 connection, and the place in the pool that it has.
+type sharedConn struct {
+	*h2.ClientConn
+	place *h1.ClientConn
+}
+
+// wanted says what kind of link a request can go onto.
+type wanted struct {
+	maxIdle time.Duration   // it has been idle for less
+	http1   bool            // one that an upgrade is possible on
+	quit    <-chan struct{} // ends the waiting for a free one; nil: nothing does
+}
+
+func newLinks(dial func(context.Context) (net.Conn, error), withTLS bool, cfg h1.PoolConfig) *links {
+	return &links{pool: h1.NewPool(dial, cfg), tls: withTLS, idle: cfg.Idle}
+}
+
+// Get returns what a request can be sent on; see h1.Pool.Get. ctx is called only
+// if there is something to wait for.
+func (l *links) Get(ctx func() context.Context, w wanted) (uc upstreamSide, reused bool, err error) {
+	if !l.tls || w.http1 {
+		return l.single(ctx, w, nil)
+	}
+	for {
+		stream, how := l.open(w.maxIdle)
+		switch {
+		case stream != nil:
+			return stream, true, nil
+		case how.http1:
+			w.http1 = true
+			return l.single(ctx, w, nil)
+		case how.wait:
+			if err := waitFor(how.room, ctx(), w.quit); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		uc, reused, err := l.single(ctx, w, how.room)
+		uc, err = l.dialled(uc, reused, err)
+		if !errors.Is(err, h1.ErrElsewhere) {
+			return uc, reused, err
+		}
+	}
+}
+
+// single gets a connection for one request at a time, or a new one.
+func (l *links) single(ctx func() context.Context, w wanted, elsewhere <-chan struct{}) (upstreamSide, bool, error) {
+	if w.http1 && l.tls {
+		inner := ctx
+		ctx = func() context.Context { return withHTTP1(inner()) }
+	}
+	uc, reused, err := l.pool.Get(ctx, w.maxIdle, w.quit, elsewhere)
+	if err != nil {
+		return nil, false, err
+	}
+	return uc, reused, nil
+}
+
+// waitFor waits for room, as h1.Pool.Get does for a connection.
+func waitFor(room <-chan struct{}, ctx context.Context, quit <-chan struct{}) error {
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", h1.ErrPoolFull, context.Cause(ctx))
+	case <-quit:
+		return h1.ErrPoolFull
+	}
+}
+
+// way is how to go on where no shared connection has room.
+type way struct {
+	http1 bool            // with HTTP/1.1 only
+	wait  bool            // wait for room: somebody dials already; else dial, and say how it went to dialled
+	room  <-chan struct{} // closed when a stream may be had
+}
+
+// open returns a stream of a connection that is there, or else how to go on.
+func (l *links) open(maxIdle time.Duration) (*h2.ClientStream, way) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	how := way{http1: l.only1, wait: l.dialing, room: l.room.listen()} // before the look: what comes after it rings
+	for _, c := range slices.Backward(l.shared) {
+		if maxIdle != anyIdle && h1.Now()-c.IdleSince() >= int64(maxIdle) {
+			c.Drain() // it might have died unnoticed, and this request could not be sent again
+			continue
+		}
+		if stream := c.Open(); stream != nil {
+			return stream, way{}
+		}
+	}
+	if !how.http1 && l.chooses {
+		l.dialing = true
+	}
+	return nil, how
+}
+
+// dialled takes what single returned. A new connection that turns out to speak
+// HTTP/2 is kept for all, and its first stream is returned in its place.
+func (l *links) dialled(uc upstreamSide, reused bool, err error) (upstreamSide, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dialing {
+		l.dialing = false
+		defer l.room.ring()
+	}
+	switch {
+	case errors.Is(err, h1.ErrElsewhere):
+		return nil, err
+	case err != nil:
+		l.chooses = false // so that those who have waited do not fail one after the other
+		return nil, err
+	case reused:
+		return uc, nil
+	}
+	place := uc.(*h1.ClientConn) // of the pool
+	if l.chooses = speaksHTTP2(place.NetConn()); !l.chooses {
+		return uc, nil
+	}
+	c := &sharedConn{place: place}
+	c.ClientConn = h2.NewClientConn(place.NetConn(), h2.ClientConfig{IdleTimeout: l.idle, OnRoom: l.room.ring, OnClose: func() { l.lose(c) }})
+	l.shared = append(l.shared, c)
+	stream := c.Open()
+	if l.closed {
+		c.Drain()
+	}
+	if stream == nil {
+		return nil, &dialError{stepTLS, io.ErrUnexpectedEOF}
+	}
+	return stream, nil
+}
+
+// speaksHTTP2 reports whether the server chose HTTP/2 when the connection was
+// made.
+func speaksHTTP2(nc net.Conn) bool {
+	t, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
+	return ok && t.ConnectionState().NegotiatedProtocol == alpnHTTP2
+}
+
+// bell wakes all who listen to it. It has a lock of its own: connections ring it
+// that l.mu is held over.
+type bell struct {
+	mu   sync.Mutex
+	next chan struct{} // nil: nobody listens
+}
+
+// listen returns a channel that is closed with the next ring.
+func (b *bell) listen() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}
+
+// lose forgets a shared connection that has ended, and frees its place.
+func (l *links) lose(c *sharedConn) {
+	l.mu.Lock()
+	if i := slices.Index(l.shared, c); i >= 0 {
+		l.shared = slices.Delete(l.shared, i, i+1)
+	}
+	l.mu.Unlock()
+	l.room.ring()
+	l.pool.Detach(c.place)
+}
+
+// require1 takes the server's word that it wants HTTP/1.1 for its resources (RFC
+// 9113 7): what is dialled from now on is not offered as anything else.
+func (l *links) require1() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.only1 = true
+	for _, c := range l.shared {
+		c.Drain()
+	}
+}
+
+// Put gives back what a request was sent on, after its message.
+func (l *links) Put(uc upstreamSide) {
+	if conn, ok := uc.(*h1.ClientConn); ok {
+		l.pool.Put(conn)
+		return
+	}
+	uc.Close()
+}
+
+// Discard closes what a request was sent on.
+func (l *links) Discard(uc upstreamSide) {
+	if conn, ok := uc.(*h1.ClientConn); ok {
+		l.pool.Discard(conn)
+		return
+	}
+	uc.Close()
+}
+
+// Detach frees the place of what stays in use for something else than a request.
+// A stream has none of its own.
+func (l *links) Detach(uc upstreamSide) {
+	if conn, ok := uc.(*h1.ClientConn); ok {
+		l.pool.Detach(conn)
+	}
+}
+
+// Attach is Put for what was detached.
+func (l *links) Attach(conn *h1.ClientConn) { l.pool.Attach(conn) }
+
+// Configure changes the limits of links in use.
+func (l *links) Configure(cfg h1.PoolConfig) {
+	l.pool.Configure(cfg)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle = cfg.Idle
+	for _, c := range l.shared {
+		c.SetIdle(cfg.Idle)
+	}
+}
+
+// Close closes what is idle, and ends all waits; what is in use ends with its
+// requests.
+func (l *links) Close() {
+	l.pool.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, c := range l.shared {
+		c.Drain()
+	}
+	l.room.ring()
+}

@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+
+	"mulligan/proxy/h1"
+)
+
+// listenerTLS is how TLS is spoken on a listener; nil: not at all. HTTP/2 is for
+// servers' clients: on the proxy port, which is called like a proxy, it is not
+// offered.
+func (s *Server) listenerTLS(configured string) *tls.Config {
+	if s.opts.ListenerTLS == nil {
+		return nil
+	}
+	config := s.opts.ListenerTLS(configured)
+	if config == nil {
+		return nil
+	}
+	config = config.Clone()
+	protocols := []string{alpnHTTP1}
+	if configured != s.opts.Proxy {
+		protocols = []string{alpnHTTP2, alpnHTTP1}
+	}
+	for _, p := range config.NextProtos { // those of ACME's challenges
+		if !slices.Contains(protocols, p) && p != alpnHTTP2 {
+			protocols = append(protocols, p)
+		}
+	}
+	config.NextProtos = protocols
+	return config
+}
+
+// serveSecure takes requests on a connection to a listener with TLS.
+func (c *clientConn) serveSecure(config *tls.Config) {
+	below := c.wire.NetConn()
+	t := tls.Server(below, config)
+	if err := handshake(context.Background(), t); err != nil {
+		c.noteInsecure(below, err)
+		below.Close()
+		return
+	}
+	if p := t.ConnectionState().NegotiatedProtocol; p != "" && p != alpnHTTP1 && p != alpnHTTP2 {
+		t.Close() // the handshake was a challenge's, and all of it
+		return
+	}
+	c.secure = true
+	if t.ConnectionState().NegotiatedProtocol == alpnHTTP2 {
+		defer c.close()
+		c.serveShared(t)
+		return
+	}
+	c.s.change(func() { c.use(h1.NewServerConn(t, h1.Limits{Fields: maxFields})) })
+	c.serve()
+}
+
+// noteInsecure tells of a handshake that failed. A client that speaks plain HTTP
+// is told so, in plain HTTP.
+func (c *clientConn) noteInsecure(below net.Conn, err error) {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) && record.Conn != nil && isText(record.RecordHeader[:]) {
+		below.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
+			"This port speaks TLS: its address begins with https://\n"))
+	}
+	c.s.log.Debug("no TLS with a client", slog.String("listen", c.listen), slog.String("client", c.remote.String()), slog.Any("error", err))
+}
+
+// isText reports whether what should be the header of a TLS record is the
+// beginning of a request line.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if (c < 'A' || c > 'Z') && c != ' ' && c != '/' {
+			return false
+		}
+	}
+	return true
+}
