@@ -16,7 +16,7 @@ test:
 	@.ci/tools test
 	go vet ./...
 	go test -race -count=1 -timeout 20m ./... # the black-box tests build what they test: a cached result knows nothing of it
-	go test -count=1 -run Alloc ./proxy ./proxy/h1 # which the race detector makes them skip
+	go test -count=1 -run Alloc ./proxy ./proxy/h1 ./proxy/certs # which the race detector makes them skip
 
 # Beside HAProxy, on this machine; about three minutes.
 bench: build

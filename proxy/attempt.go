@@ -289,12 +289,19 @@ func (x *exchange) failed(err error) result {
 	if errors.Is(err, h1.ErrPoolFull) {
 		return result{queued: true, fault: busyFault}
 	}
+	if resetCode(err) == http11Required {
+		x.auth.links.require1()
+	}
 	f := faultOf(err)
 	if x.c.watch.seen()&causeWindow != 0 {
 		f = timeoutFault
 	}
 	return result{outcome: policy.Outcome{Class: f.class}, fault: f}
 }
+
+// http11Required is the code of HTTP/2 by which a server says that it wants
+// HTTP/1.1 for a request (RFC 9113 7).
+const http11Required = 0xd
 
 // answered is an attempt with a response head: a small body is held until it is
 // whole, then policy gets to know what came.

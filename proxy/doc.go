@@ -4,21 +4,23 @@
 //
 //	absolute-form     origin-form (reverse)        CONNECT host:port
 //	     │                 │                             │
-//	 forward.go        reverse.go                    connect.go → dial (retried) ⇄ tunnel.go
-//	     └───────┬─────────┘                             │ plain HTTP inside
-//	             ▼                                       │
-//	         retry.go  ◄─────────────────────────────────┘
-//	             │ attempt.go: one send → policy.Outcome
+//	 forward.go        reverse.go                    connect.go ─ intercept? ─no→ dial (retried) ⇄ tunnel.go
+//	     └───────┬─────────┘                             │yes             plain HTTP inside │
+//	             ▼                                  intercept.go → TLS → shared.go: h2 ┐    │
+//	         retry.go  ◄──────────────────────────────────────┴────────────────────────┴────┘
+//	             │ attempt.go: one send → policy.Outcome     links.go: a connection, or a stream of one
 //	             │ policy.Session: deliver | retry after d | stop(reason)
 //	             │ wait d → rewind body.go → next attempt
 //	             ▼
 //	       response.go → client;  account.go: metrics, access log
 //
 // Each door only sets a target, an upstream and a route. The loop in retry.go
-// is the same for all. Package h1 moves the bytes and says by type what
-// happened to them; package policy decides and never touches a socket.
+// is the same for all, and knows both sides by what sides.go asks of them: a
+// connection of HTTP/1.1 (package h1) or a stream of HTTP/2 (package h2), which
+// move the bytes and say by type what happened to them. Package policy decides
+// and never touches a socket; package certs has the certificates.
 //
-// One goroutine serves one client connection. What a request waits for is seen
+// One goroutine serves one client connection, or stream. What a request waits for is seen
 // by one watcher for all (watch.go): clients that leave, attempts and windows
 // that run out, bodies that stand still.
 //

@@ -212,8 +212,8 @@ func (l *links) lose(c *sharedConn) {
 	l.pool.Detach(c.place)
 }
 
-// require1 takes the server's word that it wants HTTP/1.1 for its resources (RFC
-// 9113 7): what is dialled from now on is not offered as anything else.
+// require1 takes the server's word that it wants HTTP/1.1: what is dialled from now
+// on is not offered as anything else.
 func (l *links) require1() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

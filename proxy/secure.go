@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
 	"slices"
 
 	"mulligan/proxy/h1"
@@ -38,11 +37,10 @@ func (s *Server) listenerTLS(configured string) *tls.Config {
 
 // serveSecure takes requests on a connection to a listener with TLS.
 func (c *clientConn) serveSecure(config *tls.Config) {
-	below := c.wire.NetConn()
-	t := tls.Server(below, config)
+	t := tls.Server(c.wire.NetConn(), config)
 	if err := handshake(context.Background(), t); err != nil {
-		c.noteInsecure(below, err)
-		below.Close()
+		c.noteInsecure(err)
+		c.close()
 		return
 	}
 	if p := t.ConnectionState().NegotiatedProtocol; p != "" && p != alpnHTTP1 && p != alpnHTTP2 {
@@ -61,11 +59,11 @@ func (c *clientConn) serveSecure(config *tls.Config) {
 
 // noteInsecure tells of a handshake that failed. A client that speaks plain HTTP
 // is told so, in plain HTTP.
-func (c *clientConn) noteInsecure(below net.Conn, err error) {
+func (c *clientConn) noteInsecure(err error) {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && record.Conn != nil && isText(record.RecordHeader[:]) {
-		below.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
-			"This port speaks TLS: its address begins with https://\n"))
+		c.closing, c.linger = true, true
+		c.replyError(reply{status: 400, kind: "http_request_error", detail: "this port speaks TLS: its address begins with https://"})
 	}
 	c.s.log.Debug("no TLS with a client", slog.String("listen", c.listen), slog.String("client", c.remote.String()), slog.Any("error", err))
 }

@@ -51,6 +51,7 @@ func serve(t terminal, src *source) error {
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	log := newQueuedLogger(t.err, cfg.Log)
 	defer log.close(logPatience)
+	slog.SetDefault(log.Logger) // what a library has to say goes there too
 	a, err := newApp(cfg, log, appOptions{})
 	if err != nil {
 		return err

@@ -19,12 +19,13 @@ type ClientConfig struct {
 
 // Sizes of the client side.
 const (
-	clientWindow = 256 << 10 // bytes of a response's body that may be under way
-	sharedWindow = 1 << 30   // of all responses: never what holds one up
-	upstreamHead = 1 << 20   // bytes of a response's heads, and of its trailers
-	maxInterim   = 32        // 1xx before a final response
-	assumed      = 100       // streams before a server has said its limit
-	mostStreams  = 1000      // whatever it says
+	clientWindow = 256 << 10   // bytes of a response's body that may be under way
+	sharedWindow = 1 << 30     // of all responses: never what holds one up
+	upstreamHead = 1 << 20     // bytes of a response's heads, and of its trailers
+	maxInterim   = 32          // 1xx before a final response
+	silence      = time.Second // after which a server that answers nothing is asked
+	assumed      = 100         // streams before a server has said its limit
+	mostStreams  = 1000        // whatever it says
 )
 
 // ClientConn is a connection to an upstream. It has two goroutines, which end with
@@ -216,14 +217,15 @@ func (c *ClientConn) release() {
 }
 
 // closing asks, where a stream is given up that got no answer while nothing came on
-// the connection, whether anybody is still there. Until something comes the
-// connection takes no new streams.
+// the connection for a while, whether anybody is still there: a retry is not to go
+// where its first attempt was lost. Until something comes the connection takes no
+// new streams.
 func (c *ClientConn) closing(s *stream) {
-	o := s.owner.(*ClientStream)
-	if s.heard || c.suspect || c.in.last.Load() >= o.at {
+	since, now := s.owner.(*ClientStream).at, h1.Now()
+	if s.heard || c.suspect || c.in.last.Load() > since || now-since < int64(silence) {
 		return
 	}
-	c.suspect, c.asked = true, h1.Now()
+	c.suspect, c.asked = true, now
 	c.writePing(false, [8]byte{'a', 'l', 'i', 'v', 'e'})
 	c.armAt(c.deadAt())
 }
@@ -238,7 +240,7 @@ func (c *ClientConn) deadAt() int64 {
 
 // alive takes the suspicion back.
 func (c *ClientConn) alive() {
-	if c.suspect && c.in.last.Load() > c.asked {
+	if c.suspect && c.in.last.Load() >= c.asked {
 		c.suspect, c.roomMade = false, true
 	}
 }

@@ -142,6 +142,7 @@ func (c *conn) init(nc net.Conn, s side, l limits) {
 	c.writerDone = make(chan struct{})
 	c.idleSince = h1.Now()
 	c.drain.last = maxStreamID
+	c.noise.at, c.resets.at = c.idleSince, c.idleSince
 	c.in.last.Store(c.idleSince)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,4 +172,15 @@ func pattern(n int) []byte {
 		b = append(strconv.AppendInt(b, int64(i), 36), ' ')
 	}
 	return b[:n]
+}
+
+// countingConn counts writes.
+type countingConn struct {
+	net.Conn
+	writes atomic.Int32
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
 }

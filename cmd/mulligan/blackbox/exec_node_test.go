@@ -55,8 +55,8 @@ const later = (ms) => new Promise((done) => setTimeout(done, ms));
 	await say('body', ask(http, at(plain, { method: 'POST', path: '/p' }), 'text'));
 	await say('headers as a list', ask(http, at(plain, { method: 'POST', path: '/l', headers: ['Host', plain.host, 'Content-Length', '4'] }), 'text'));
 	await say('expect', ask(http, at(plain, { method: 'PUT', path: '/x', headers: { Expect: '100-continue' } }), 'text'));
-	await say('options', ask(http, at(plain, { method: 'OPTIONS', path: '*' })));
-	await say('its own proxy', ask(http, at(proxy, { path: plain + 'direct', headers: { host: plain.host } })));
+	await say('options', ask(http, at(plain, { method: 'OPTIONS', path: '*', agent: new http.Agent() })));
+	await say('its own proxy', ask(http, at(proxy, { path: plain + 'direct', agent: new http.Agent(), headers: { host: plain.host } })));
 	await say('secure body', ask(https, at(secure, { method: 'POST', path: '/p' }), 'text'));
 
 	const agent = new https.Agent({ keepAlive: true, maxSockets: 3 });

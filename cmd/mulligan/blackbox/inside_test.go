@@ -113,6 +113,13 @@ type secureClient struct {
 
 func (c *secureClient) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
+// ask sends a request for the tunnel's own host and reads the final response.
+func (c *secureClient) ask(method, path, host string, fields ...string) response {
+	c.client.t.Helper()
+	c.send(lines(method+" "+path+" HTTP/1.1", append([]string{"Host: " + host}, fields...)...))
+	return c.final(method)
+}
+
 // versions runs a test as a subtest for each version of HTTP that a client may
 // speak.
 func versions(t *testing.T, test func(t *testing.T, version int)) {
