@@ -73,13 +73,16 @@ func runExec(t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	return newExecution(t, src, cfg, cmd, *quiet, *verbose).run()
+	e := newExecution(t, src, cfg, cmd, *verbose)
+	e.quiet, e.named = *quiet, f.given("config")
+	return e.run()
 }
 
 // execution is one run of exec.
 type execution struct {
 	t       terminal
 	source  string
+	named   bool // with --config
 	cfg     *config.Config
 	cmd     *exec.Cmd
 	quiet   bool
@@ -89,14 +92,14 @@ type execution struct {
 	app     *app
 }
 
-func newExecution(t terminal, src *source, cfg *config.Config, cmd *exec.Cmd, quiet, verbose bool) *execution {
+func newExecution(t terminal, src *source, cfg *config.Config, cmd *exec.Cmd, verbose bool) *execution {
 	if !cfg.ProxyWritten {
 		cfg.Proxy = "127.0.0.1:0"
 	}
 	if !cfg.AdminWritten {
 		cfg.Admin = "127.0.0.1:0"
 	}
-	e := &execution{t: t, source: src.String(), cfg: cfg, cmd: cmd, quiet: quiet}
+	e := &execution{t: t, source: src.String(), cfg: cfg, cmd: cmd}
 	lines := logLines{access: verbose && cfg.Log.Access, from: slog.LevelWarn}
 	if verbose {
 		lines.from = slog.LevelDebug // the file's own level holds
@@ -233,7 +236,11 @@ func (e *execution) conclude() {
 		e.say("mulligan: no counts: %v", err)
 		return
 	}
-	e.say("%s", e.watched.summary(counts))
+	explain := "mulligan explain"
+	if e.named {
+		explain += " --config " + e.source
+	}
+	e.say("%s", e.watched.summary(counts, explain))
 }
 
 // say writes lines to standard error. Nobody may be reading there.

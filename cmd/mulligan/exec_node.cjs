@@ -14,9 +14,7 @@
 // milliseconds to load, so ours is put in place when it is first needed.
 'use strict';
 
-// What is changed must stay as it was where something here fails: the program
-// never asked for this file.
-(() => {
+const goThroughProxy = () => {
 	const knowsProxies = process.allowedNodeEnvironmentFlags.has('--use-env-proxy');
 
 	const env = (name) => process.env[name] || process.env[name.toUpperCase()] || '';
@@ -191,7 +189,17 @@
 		const port = Number(options && options.port) || 443;
 		const proxy = isOurs(this, options) && proxyFor('https:', host, port);
 		if (!proxy) return openTLS.call(this, options, ...rest);
-		return openTLS.call(this, { ...options, path: undefined, socket: new Tunnel(proxy, host, port) });
+		const stream = new Tunnel(proxy, host, port);
+		const secure = openTLS.call(this, { ...options, path: undefined, socket: stream });
+		// A connection that an Agent keeps for later must not keep the process.
+		for (const name of ['ref', 'unref']) {
+			const own = secure[name];
+			secure[name] = function () {
+				stream.socket[name]();
+				return own.call(this);
+			};
+		}
+		return secure;
 	};
 
 	// --- fetch
@@ -299,4 +307,10 @@
 			return stock.apply(this, args);
 		},
 	});
-})();
+};
+
+try {
+	goThroughProxy();
+} catch (error) { // the program never asked for this file: it is not to end by it
+	process.emitWarning(`mulligan: HTTP does not go through the proxy: ${error.message}`);
+}

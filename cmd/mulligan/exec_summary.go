@@ -153,7 +153,8 @@ func (a *app) counts() (tallied, error) {
 
 // summary says what was done: a request is saved that a retry made succeed, and
 // failed that could have been retried, had it not been too often, or too much.
-func (s *spectator) summary(o tallied) string {
+// explain is how mulligan is asked to explain with the same configuration.
+func (s *spectator) summary(o tallied, explain string) string {
 	text := fmt.Sprintf("mulligan: %s, %d retried, %d saved, %d failed",
 		count(o.all(), "request"), s.seen.retriedRequests(), o["success_after_retry"], o["failed"])
 	opaque := s.seen.opaque()
@@ -167,8 +168,8 @@ func (s *spectator) summary(o tallied) string {
 	hosts := slices.SortedFunc(maps.Keys(opaque), func(a, b string) int {
 		return cmp.Or(cmp.Compare(opaque[b], opaque[a]), cmp.Compare(a, b))
 	})
-	return text + fmt.Sprintf("; plus %s that it could not see into (%s)\nhint: `mulligan explain https://%s/` says how to have the requests in it retried",
-		count(tunnels, "tunnel"), someOf(hosts, 3), strings.TrimSuffix(hosts[0], ":443"))
+	return text + fmt.Sprintf("; plus %s that it could not see into (%s)\nhint: `%s https://%s/` says how to have the requests in it retried",
+		count(tunnels, "tunnel"), someOf(hosts, 3), explain, strings.TrimSuffix(hosts[0], ":443"))
 }
 
 // someOf lists so many of the words, and says how many more there are.

@@ -47,7 +47,7 @@ func TestSummary(t *testing.T) {
 			var out bytes.Buffer
 			s := newSpectator(slog.NewTextHandler(&out, nil), logLines{from: slog.LevelWarn})
 			row.log(slog.New(s).With("a", "b").WithGroup("g"))
-			if got := s.summary(row.counts); got != row.summary {
+			if got := s.summary(row.counts, "mulligan explain"); got != row.summary {
 				t.Errorf("got\n%s\nwant\n%s", got, row.summary)
 			}
 			if bytes.Contains(out.Bytes(), []byte("msg=request")) {

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -347,17 +348,22 @@ func TestACMEMistakes(t *testing.T) {
 	}
 }
 
+var givenPorts sync.Map
+
 func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
 // freePort returns a port on which nothing listens, below those that the kernel
 // gives to outgoing connections. With the fork lock no process is started while
-// the port is tried, which would get a copy of the socket.
+// the port is tried, which would get a copy of the socket. Each port is given once.
 func freePort(t *testing.T) int {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	for range 1000 {
 		port := 10000 + rand.IntN(8000)
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
 		ln, err := net.Listen("tcp", loopback(port))
 		if err != nil {
 			continue

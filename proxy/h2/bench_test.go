@@ -1,14 +1,10 @@
 package h2
 
 import (
-	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"testing"
-
-	"golang.org/x/net/http2"
 
 	"mulligan/proxy/h1"
 )
@@ -46,19 +42,26 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkRequestGo is the same with the server and the transport of x/net/http2.
+// BenchmarkRequestGo is the same with the server and the transport of net/http.
 func BenchmarkRequestGo(b *testing.B) {
-	near, far := tcpPair(b)
-	go new(http2.Server).ServeConn(far, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Server", "bench")
 		io.WriteString(w, benchBody)
-	})})
-	tr := &http2.Transport{AllowHTTP: true, DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) { return near, nil }}
+	})}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go server.Serve(ln)
+	defer server.Close()
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
 	b.ReportAllocs()
 	for b.Loop() {
-		req, _ := http.NewRequest("GET", "http://up.test/some/path", nil)
+		req, _ := http.NewRequest("GET", "http://"+ln.Addr().String()+"/some/path", nil)
 		req.Header.Set("Accept", "application/json")
 		req.Header.Set("User-Agent", "bench/1.0")
 		resp, err := tr.RoundTrip(req)

@@ -71,5 +71,5 @@ func (c *conn) headerBlock(b []byte) error {
 	if err != nil {
 		return &connError{http2.ErrCodeCompression, "a header block that cannot be decoded"}
 	}
-	return c.side.headers(c.block.id, c.block.end)
+	return c.headers(c.block.id, c.block.end)
 }

@@ -35,11 +35,10 @@ type ClientConn struct {
 	cfg      ClientConfig
 	nextID   uint32
 	limit    int       // streams that the server allows
-	said     bool      // it has said so
 	open     int       // streams that were opened and have not ended
 	unsent   []*stream // those of them of which nothing was framed
 	draining bool
-	suspect  bool  // a PING waits for an answer: see closing
+	suspect  bool  // a PING waits for an answer: see suspectIf
 	asked    int64 // since when
 }
 
@@ -63,8 +62,9 @@ func NewClientConn(nc net.Conn, cfg ClientConfig) *ClientConn {
 		cfg.StallTimeout = time.Minute
 	}
 	c := &ClientConn{cfg: cfg, nextID: 1, limit: assumed}
+	c.asClient = c
 	c.room = cfg.OnRoom
-	c.init(nc, c, limits{
+	c.init(nc, limits{
 		window: clientWindow, shared: sharedWindow, maxHead: upstreamHead,
 		idle: int64(cfg.IdleTimeout), stall: int64(cfg.StallTimeout),
 	})
@@ -154,8 +154,6 @@ func (c *ClientConn) Drain() {
 	c.endIfDone()
 }
 
-func (c *ClientConn) opened() int { return c.open }
-
 // endIfDone ends a connection that is only waited for.
 func (c *ClientConn) endIfDone() {
 	if c.open == 0 && (c.draining || c.leaving) {
@@ -167,7 +165,7 @@ func (c *ClientConn) endIfDone() {
 // lowered its limit since the stream was opened.
 func (c *conn) begin(s *stream) bool {
 	o := s.owner.(*ClientStream)
-	cc := c.side.(*ClientConn)
+	cc := c.asClient
 	if len(c.streams) >= cc.limit {
 		c.held.push(s)
 		return false
@@ -192,7 +190,8 @@ func (c *ClientConn) forget(s *ClientStream) {
 	c.unsent = c.unsent[:last]
 }
 
-func (c *ClientConn) removed(s *stream, _ bool) {
+// removed takes a stream out of the count.
+func (c *ClientConn) removed(s *stream) {
 	if s.id == 0 {
 		c.forget(s.owner.(*ClientStream))
 	}
@@ -216,11 +215,11 @@ func (c *ClientConn) release() {
 	}
 }
 
-// closing asks, where a stream is given up that got no answer while nothing came on
+// suspectIf asks, where a stream is given up that got no answer while nothing came on
 // the connection for a while, whether anybody is still there: a retry is not to go
 // where its first attempt was lost. Until something comes the connection takes no
 // new streams.
-func (c *ClientConn) closing(s *stream) {
+func (c *ClientConn) suspectIf(s *stream) {
 	since, now := s.owner.(*ClientStream).at, h1.Now()
 	if s.heard || c.suspect || c.in.last.Load() > since || now-since < int64(silence) {
 		return
@@ -245,6 +244,7 @@ func (c *ClientConn) alive() {
 	}
 }
 
+// failUnsent fails the streams of which nothing was framed.
 func (c *ClientConn) failUnsent(cause *ending) {
 	for len(c.unsent) > 0 {
 		s := c.unsent[0]
@@ -253,17 +253,8 @@ func (c *ClientConn) failUnsent(cause *ending) {
 	}
 }
 
-func (c *ClientConn) flushed() {}
-
-// greeted is told of the server's first SETTINGS: one that names no limit has none.
-func (c *ClientConn) greeted() {
-	if !c.said {
-		c.limited(mostStreams)
-	}
-}
-
-func (c *ClientConn) limited(n uint32) {
-	c.said = true
+// allowed takes the server's limit of streams.
+func (c *ClientConn) allowed(n uint32) {
 	c.limit = int(min(n, mostStreams))
 	c.roomMade = true
 	c.release()

@@ -90,7 +90,7 @@ func (c *conn) lookLocked() (dead bool) {
 	case stall <= now:
 		c.shutLocked(&ending{reason: "the peer takes nothing", silent: true})
 		return true
-	case c.side.deadAt() <= now:
+	case c.deadAt() <= now:
 		c.shutLocked(&ending{reason: "the peer answers nothing", silent: true})
 		return true
 	case c.frameDue() <= now:
@@ -100,7 +100,7 @@ func (c *conn) lookLocked() (dead bool) {
 		c.shutLocked(&ending{reason: "the connection was idle"})
 		return false
 	default:
-		c.armAt(min(next, c.side.deadAt(), max(stall, now+c.limits.stall/stallLooks)))
+		c.armAt(min(next, c.deadAt(), max(stall, now+c.limits.stall/stallLooks)))
 	}
 	return false
 }
@@ -119,7 +119,7 @@ func (c *conn) frameDue() int64 {
 }
 
 func (c *conn) idleDue() int64 {
-	if c.side.opened() > 0 {
+	if c.opened() > 0 {
 		return never
 	}
 	return c.idleSince + orNever(c.limits.idle)

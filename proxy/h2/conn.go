@@ -25,10 +25,11 @@ const (
 
 // conn is what both sides share: frames in, frames out, windows, and the streams.
 type conn struct {
-	nc     net.Conn
-	side   side
-	server bool
-	limits limits
+	nc       net.Conn
+	asServer *ServerConn // one of these two is not nil: whose connection it is
+	asClient *ClientConn
+	server   bool
+	limits   limits
 
 	// the reader goroutine's
 	in      input
@@ -92,31 +93,6 @@ type limits struct {
 	stall   int64
 }
 
-// side is what differs between server and client.
-type side interface {
-	// headers takes a header block for a stream; the decoded head is in c.head.
-	headers(id uint32, end bool) error
-	// removed is told that a stream was closed, well or by a reset; closing that
-	// the reset is our own wish.
-	removed(s *stream, well bool)
-	closing(s *stream)
-	// flushed is told that a write has ended.
-	flushed()
-	// opened returns how many streams there are, those of handlers that have not
-	// returned included.
-	opened() int
-	// greeted is told of the peer's first SETTINGS, limited of each limit of streams
-	// in them, goneAway of a GOAWAY.
-	greeted()
-	limited(streams uint32)
-	goneAway(last uint32, code http2.ErrCode)
-	// failUnsent fails the streams without an id.
-	failUnsent(cause *ending)
-	// alive is told that bytes have come; deadAt is when a peer that was asked whether it is there is given up.
-	alive()
-	deadAt() int64
-}
-
 // ending is why a connection ends.
 type ending struct {
 	code      http2.ErrCode
@@ -126,8 +102,9 @@ type ending struct {
 	silent    bool  // no GOAWAY is to be sent, and nothing waited for
 }
 
-func (c *conn) init(nc net.Conn, s side, l limits) {
-	c.nc, c.side, c.limits = nc, s, l
+func (c *conn) init(nc net.Conn, l limits) {
+	c.nc, c.limits = nc, l
+	c.server = c.asServer != nil
 	c.in.nc = nc
 	c.framer = http2.NewFramer(&c.ctl, &c.in)
 	c.framer.SetMaxReadFrameSize(frameSize)
@@ -232,7 +209,7 @@ func (c *conn) failAll(cause *ending) {
 		s.fail(s.endError(cause))
 		c.remove(s, false)
 	}
-	c.side.failUnsent(cause)
+	c.failUnsent(cause)
 }
 
 // linger lets the peer read what was sent, and drops what it still sends.

@@ -8,8 +8,8 @@ import (
 // Strings that the encoder keeps in its table must not change: they are made once
 // and found again, up to so many, and up to so many bytes each.
 const (
-	internMost = 512
-	internSize = 256
+	internMost = 256
+	internSize = 128
 )
 
 // encoder makes header blocks. It belongs to the writer, under the lock.

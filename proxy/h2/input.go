@@ -10,17 +10,22 @@ import (
 )
 
 // inputSize is what is read at once, at most. TLS gives 16 KiB.
-const inputSize = 32 << 10
+// From inputMuch on more is expected soon.
+const (
+	inputSize = 32 << 10
+	inputMuch = 4 << 10
+)
 
 var inputs = sync.Pool{New: func() any { return new([inputSize]byte) }}
 
 // input reads the connection through a buffer, which it holds only while there is
-// something to read: a connection without streams has none.
+// something to read: a connection on which little comes has none between two frames.
 type input struct {
 	nc    net.Conn
 	buf   *[inputSize]byte
 	r, w  int
 	first [1]byte
+	much  bool         // the last read got a lot
 	last  atomic.Int64 // when bytes came, on the clock of h1.Now
 }
 
@@ -62,6 +67,7 @@ func (in *input) fill() error {
 		return noBytes(err)
 	}
 	in.w += n
+	in.much = n >= inputMuch
 	in.last.Store(h1.Now())
 	return nil
 }

@@ -2,12 +2,10 @@ package h2
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -41,9 +39,8 @@ func netServer(t testing.TB, h http.HandlerFunc) *ClientConn {
 func netClient(t testing.TB, cfg ServerConfig, handle func(*ServerStream)) (client *http.Client, url string) {
 	t.Helper()
 	addr := listen(t, cfg, handle)
-	tr := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, addr)
-	}}
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}, "http://" + addr
 }

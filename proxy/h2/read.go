@@ -55,12 +55,13 @@ func (c *conn) readPreface() error {
 	return nil
 }
 
-// quiet reports, between two frames, whether a long wait is to be expected.
+// quiet reports, between two frames, whether a long wait is to be expected: not
+// while much is coming.
 func (c *conn) quiet() bool {
 	c.mu.Lock()
 	defer c.unlock()
-	c.side.alive()
-	return len(c.streams) == 0 && !c.block.open
+	c.alive()
+	return len(c.streams) == 0 || !c.in.much
 }
 
 // beginFrame starts the clock of a frame that is not here as a whole.
@@ -218,7 +219,7 @@ func (c *conn) goAwayFrame(f *http2.GoAwayFrame) error {
 	c.mu.Lock()
 	defer c.unlock()
 	c.leaving, c.peerCode = true, f.ErrCode
-	c.side.goneAway(f.LastStreamID, f.ErrCode)
+	c.goneAway(f.LastStreamID, f.ErrCode)
 	return c.useless(1)
 }
 

@@ -114,6 +114,7 @@ func (h *head) frameRequest(req *h1.Request, end bool) *h1.Error {
 		req.ExpectContinue = false
 	case length >= 0:
 		req.Framing, req.ContentLength = h1.Length, length
+		req.ExpectContinue = req.ExpectContinue && length > 0
 	default:
 		req.Framing, req.ContentLength = h1.Chunked, -1
 	}

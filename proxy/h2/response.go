@@ -6,10 +6,8 @@ import (
 	"mulligan/proxy/h1"
 )
 
-// headers takes a response's head, a 1xx, or trailers.
-func (c *ClientConn) headers(id uint32, end bool) error {
-	c.mu.Lock()
-	defer c.unlock()
+// takeHead takes a response's head, a 1xx, or trailers.
+func (c *ClientConn) takeHead(id uint32, end bool) error {
 	s := c.streams[id]
 	if s == nil {
 		if err := c.absent(id); err != nil {

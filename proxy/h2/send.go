@@ -248,11 +248,13 @@ func allowedInTrailer(k h1.KnownName) bool {
 	return true
 }
 
-// Finished reports whether the whole message was handed to the kernel.
+// Finished reports whether the whole message was handed to the kernel. Of a request
+// that is answered it is enough that its end is in the present write: the answer may
+// be read before the write has returned.
 func (s *stream) Finished() bool {
 	s.c.mu.Lock()
 	defer s.c.unlock()
-	return s.finished
+	return s.finished || s.client && s.sentEnd && s.heard
 }
 
 // Failed reports whether writing the message has failed: the peer reset the
@@ -274,8 +276,8 @@ func (s *stream) Writing() bool {
 func (s *stream) isWriting() bool { return s.inWrite > 0 && !s.isFlushed() && s.writeErr == nil }
 
 // Unsent returns how many bytes of the stream wait for the peer, while a write is
-// under way: those that are not in the kernel yet, and what the kernel holds where
-// bytes of the stream are just being handed to it.
+// under way. Where that is the connection's turn, and not the stream's window, what
+// moves on the connection counts too: it is the changes of the number that tell.
 func (s *stream) Unsent() uint64 {
 	s.c.mu.Lock()
 	defer s.c.unlock()
@@ -283,8 +285,8 @@ func (s *stream) Unsent() uint64 {
 		return 0
 	}
 	n := uint64(s.waiting()) + uint64(s.inBatch)
-	if s.inBatch > 0 {
-		n += unsent(s.c.nc)
+	if s.inBatch > 0 || s.in == &s.c.ready {
+		n += unsent(s.c.nc) + s.c.moved
 	}
 	return n
 }

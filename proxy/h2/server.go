@@ -64,9 +64,9 @@ type ServerStream struct {
 func NewServerConn(nc net.Conn, cfg ServerConfig) *ServerConn {
 	cfg.defaults()
 	c := &ServerConn{maxStreams: int(cfg.MaxStreams)}
-	c.server = true
+	c.asServer = c
 	c.ours.size, c.theirs.size = 1024, 128
-	c.init(nc, c, limits{
+	c.init(nc, limits{
 		window: serverWindow, shared: int64(cfg.MaxStreams)*serverWindow + 2*creditPending, maxHead: cfg.MaxHead,
 		head: int64(cfg.HeadTimeout), idle: int64(cfg.IdleTimeout), stall: int64(cfg.StallTimeout),
 	})
@@ -104,17 +104,13 @@ func (c *ServerConn) Streams() int {
 	return c.handlers
 }
 
-func (c *ServerConn) opened() int { return c.handlers }
-
-// headers takes a request, or trailers.
-func (c *ServerConn) headers(id uint32, end bool) error {
-	c.mu.Lock()
-	defer c.unlock()
+// takeHead takes a request, or trailers.
+func (c *ServerConn) takeHead(id uint32, end bool) error {
 	if s := c.streams[id]; s != nil {
 		return c.trailersFor(s, end)
 	}
 	switch {
-	case c.refusing(id):
+	case c.refusing(id) || c.cause != nil: // too late
 		return c.useless(1)
 	case id%2 == 0:
 		return violation("a stream of the server's, from a client")
@@ -186,7 +182,7 @@ func (c *ServerConn) returned(s *ServerStream) {
 		c.idleSince = h1.Now()
 		c.armAt(c.idleSince + orNever(c.limits.idle))
 	}
-	c.flushed()
+	c.endIfDone()
 }
 
 // trailersFor ends a request's body with its trailers.
@@ -227,22 +223,13 @@ func (c *ServerConn) removed(s *stream, well bool) {
 	c.zombies++
 }
 
-func (c *ServerConn) closing(*stream) {}
-
-// flushed ends the connection where that was only waited for.
-func (c *ServerConn) flushed() {
+// endIfDone ends a connection that only waited for its last requests.
+func (c *ServerConn) endIfDone() {
 	if c.handlers > 0 || !c.drain.final && !c.leaving || len(c.ctl.b) > 0 || c.writeSince != 0 || c.ready.first != nil {
 		return
 	}
 	c.shutLocked(&ending{reason: "the connection was drained"})
 }
-
-func (c *ServerConn) greeted()                       {}
-func (c *ServerConn) limited(uint32)                 {}
-func (c *ServerConn) goneAway(uint32, http2.ErrCode) {}
-func (c *ServerConn) failUnsent(*ending)             {}
-func (c *ServerConn) alive()                         {}
-func (c *ServerConn) deadAt() int64                  { return never }
 
 // ReadRequest returns the request. The error is h1.HeadTooLarge, with the status to
 // answer, where its header list is over the limit. There is one request for each

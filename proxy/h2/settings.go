@@ -37,13 +37,12 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 			return err
 		}
 	}
-	first := !c.settled
-	c.settled = true
+	if !c.settled {
+		c.settled = true
+		c.allowed(mostStreams) // where no limit is named
+	}
 	if err := f.ForeachSetting(c.setting); err != nil {
 		return settingError(err)
-	}
-	if first {
-		c.side.greeted()
 	}
 	c.writeSettingsAck()
 	return c.forced()
@@ -68,7 +67,7 @@ func (c *conn) setting(s http2.Setting) error {
 	case http2.SettingInitialWindowSize:
 		return c.rewindow(int64(s.Val))
 	case http2.SettingMaxConcurrentStreams:
-		c.side.limited(s.Val)
+		c.allowed(s.Val)
 	case http2.SettingEnablePush:
 		if !c.server && s.Val != 0 { // RFC 9113 section 6.5.2
 			return violation("a server that enables push")

@@ -115,7 +115,7 @@ func (c *conn) remove(s *stream, well bool) {
 	if well {
 		c.theirs.add(s.id)
 	}
-	c.side.removed(s, well)
+	c.removed(s, well)
 }
 
 // reset ends a stream with RST_STREAM.
@@ -206,7 +206,7 @@ func (s *stream) close(code http2.ErrCode) {
 	case s.id == 0:
 		c.remove(s, false)
 	default:
-		c.side.closing(s)
+		c.closing(s)
 		c.reset(s, code)
 	}
 	s.fail(&h1.Error{Kind: h1.Broken, Reason: "the stream was closed"})

@@ -28,8 +28,8 @@ type part struct {
 func (c *conn) writeFrames() {
 	defer close(c.writerDone)
 	for {
-		buf := batches.Get().(*[]byte)
-		b, last := c.gather((*buf)[:0])
+		buf, last := c.gather()
+		b := *buf
 		var n int
 		var err error
 		if len(b) > 0 {
@@ -39,7 +39,6 @@ func (c *conn) writeFrames() {
 		c.written(n, err)
 		c.unlock()
 		if cap(b) <= 2*batchSize {
-			*buf = b
 			batches.Put(buf)
 		}
 		if last || err != nil {
@@ -48,17 +47,19 @@ func (c *conn) writeFrames() {
 	}
 }
 
-// gather waits until there is something to write, and copies it into b. last is
-// true where nothing may follow.
-func (c *conn) gather(b []byte) (_ []byte, last bool) {
+// gather waits until there is something to write, and copies it into a buffer. last
+// is true where nothing may follow.
+func (c *conn) gather() (buf *[]byte, last bool) {
 	c.mu.Lock()
 	defer c.unlock()
 	for !c.stopping && len(c.ctl.b) == 0 && c.ready.first == nil {
 		c.wake.Wait()
 	}
-	b = c.ctl.take(b)
+	buf = batches.Get().(*[]byte)
+	b := c.ctl.take((*buf)[:0])
 	if c.stopping && c.cause.code != 0 {
-		return b, true
+		*buf = b
+		return buf, true
 	}
 	c.table.apply(&c.enc)
 	for len(b) < batchSize {
@@ -72,7 +73,8 @@ func (c *conn) gather(b []byte) (_ []byte, last bool) {
 		c.writeSince = h1.Now()
 		c.armAt(c.writeSince + c.limits.stall/stallLooks)
 	}
-	return b, c.stopping && c.ready.first == nil
+	*buf = b
+	return buf, c.stopping && c.ready.first == nil
 }
 
 // frame appends what a stream says next: its heads, one DATA frame, its end. Then
@@ -189,7 +191,7 @@ func (c *conn) written(n int, err error) {
 	}
 	clear(batch)
 	c.batch = batch[:0]
-	c.side.flushed()
+	c.flushed()
 }
 
 func (s *stream) took(n, of int64) {

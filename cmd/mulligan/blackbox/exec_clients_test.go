@@ -179,7 +179,7 @@ func TestExecNode(t *testing.T) {
 	for name, program := range map[string]string{
 		"fetch":     `fetch(url).then((r) => r.text()).then(console.log)`,
 		"https":     `require('https').get(url, print)`,
-		"https own": `const https = require('https'); https.get(url, { agent: new https.Agent({ keepAlive: false }) }, print)`,
+		"https own": `const https = require('https'); https.get(url, { agent: new https.Agent({ keepAlive: true }) }, print)`,
 		"no agent":  `require('https').get(url, { agent: false }, print)`,
 		"a module":  `import('node:https').then((https) => https.get(url, print))`,
 		"a worker":  `new (require('worker_threads').Worker)(PRINT + 'fetch("' + url + '").then((r) => r.text()).then(console.log)', { eval: true })`,
