@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Signals are the command's.
@@ -89,11 +90,13 @@ func TestExecDrains(t *testing.T) {
 			<-release
 			return text(200, "late")(p, r)
 		})
-		result := filepath.Join(t.TempDir(), "result")
-		e := startExec(t, how{}, "sh", "-c", curl+" -sS "+u.url("/")+" > "+result+" 2>/dev/null & sleep 0.2")
+		dir := t.TempDir()
+		result, end := filepath.Join(dir, "result"), filepath.Join(dir, "end")
+		e := startExec(t, how{}, "sh", "-c", curl+" -sS "+u.url("/")+" > "+result+" 2>/dev/null & until test -e "+end+"; do sleep 0.05; done")
+		eventually(t, "the request to be under way", func() bool { return u.count() == 1 })
 		<-asked
-		// The command ends; curl lives on, and so does the proxy.
-		linger(500 * 1e6)
+		writeFile(t, end, "")
+		linger(500 * time.Millisecond) // the command ends; curl lives on, and so has the proxy to
 		select {
 		case <-e.done:
 			t.Error("mulligan did not wait for the request")
