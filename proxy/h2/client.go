@@ -50,8 +50,7 @@ type ClientStream struct {
 	arrived  []*h1.Response // heads that wait to be read
 	interims int
 	headSize int
-	place    int   // in unsent
-	at       int64 // when its first frame was made
+	place    int // in unsent
 	trailed  h1.Header
 }
 
@@ -175,7 +174,7 @@ func (c *conn) begin(s *stream) bool {
 	c.lastID = s.id
 	cc.nextID += 2
 	s.sendWindow = c.peerInitial
-	o.at = h1.Now()
+	s.began = h1.Now()
 	c.streams[s.id] = s
 	return true
 }
@@ -220,8 +219,8 @@ func (c *ClientConn) release() {
 // where its first attempt was lost. Until something comes the connection takes no
 // new streams.
 func (c *ClientConn) suspectIf(s *stream) {
-	since, now := s.owner.(*ClientStream).at, h1.Now()
-	if s.heard || c.suspect || c.in.last.Load() > since || now-since < int64(silence) {
+	now := h1.Now()
+	if s.heard || c.suspect || c.in.last.Load() > s.began || now-s.began < int64(silence) {
 		return
 	}
 	c.suspect, c.asked = true, now

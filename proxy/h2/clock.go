@@ -88,10 +88,10 @@ func (c *conn) lookLocked() (dead bool) {
 	next := min(c.frameDue(), c.idleDue(), c.drainDue(now))
 	switch stall := c.stallDue(now); {
 	case stall <= now:
-		c.shutLocked(&ending{reason: "the peer takes nothing", silent: true})
+		c.shutLocked(&ending{reason: "the peer takes nothing", silent: true, reset: true})
 		return true
 	case c.deadAt() <= now:
-		c.shutLocked(&ending{reason: "the peer answers nothing", silent: true})
+		c.shutLocked(&ending{reason: "the peer answers nothing", silent: true, reset: true})
 		return true
 	case c.frameDue() <= now:
 		c.shutLocked(&ending{reason: "a frame or header block that does not end"})

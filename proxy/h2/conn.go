@@ -100,6 +100,7 @@ type ending struct {
 	err       error // the network's
 	malformed bool  // the peer broke the protocol
 	silent    bool  // no GOAWAY is to be sent, and nothing waited for
+	reset     bool  // and the network's end is to be a reset
 }
 
 func (c *conn) init(nc net.Conn, l limits) {
@@ -170,9 +171,12 @@ const lingerFor = time.Second
 // everybody who waits is told.
 func (c *conn) finish(err error) {
 	cause := c.stop(err)
-	if cause.silent {
+	switch {
+	case cause.reset:
+		closeReset(c.nc)
+	case cause.silent:
 		c.nc.Close()
-	} else {
+	default:
 		c.nc.SetWriteDeadline(time.Now().Add(lingerFor))
 	}
 	<-c.writerDone
@@ -231,7 +235,7 @@ func (c *conn) Close() error {
 // CloseReset is Close with a reset where the network can do that, and for TLS
 // without a goodbye.
 func (c *conn) CloseReset() error {
-	c.shut(&ending{reason: "the connection was closed", silent: true})
+	c.shut(&ending{reason: "the connection was closed", silent: true, reset: true})
 	return closeReset(c.nc)
 }
 

@@ -161,6 +161,27 @@ func TestDrain(t *testing.T) {
 	r.wantEnd()
 }
 
+// TestClientGoesAway: a client that says so is let go when its requests are done.
+func TestClientGoesAway(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		release := make(chan struct{})
+		r := rawClient(t, ServerConfig{}, func(s *ServerStream) {
+			<-release
+			answer(s, 200, "")
+		})
+		if asked {
+			r.request(1, true)
+		}
+		r.WriteGoAway(0, http2.ErrCodeNo, nil)
+		close(release)
+		if asked {
+			want[*http2.HeadersFrame](r)
+		}
+		r.wantGoAway(http2.ErrCodeNo)
+		r.wantEnd()
+	}
+}
+
 // TestDrainClient: likewise.
 func TestDrainClient(t *testing.T) {
 	closed := make(chan struct{})

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"mulligan/proxy/h1"
 )
 
 // bubble is a server of ours in virtual time, on a pipe, and a raw client whose
 // frames are read all the time.
 type bubble struct {
 	*raw
+	server *ServerConn
 	frames chan string // a short word for each frame that came
 	ended  chan struct{}
 }
@@ -22,7 +25,7 @@ func inBubble(t *testing.T, cfg ServerConfig, handle func(*ServerStream), f func
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		s := NewServerConn(far, cfg)
-		b := &bubble{raw: newRaw(t, near), frames: make(chan string, 10_000), ended: make(chan struct{})}
+		b := &bubble{raw: newRaw(t, near), server: s, frames: make(chan string, 10_000), ended: make(chan struct{})}
 		near.SetReadDeadline(time.Time{})
 		served := make(chan struct{})
 		go func() { defer close(served); s.Serve(handle) }()
@@ -95,7 +98,13 @@ func (b *bubble) flood(most int, f func(i int) error) (n int) {
 
 func serveEmpty(s *ServerStream) { answer(s, 200, "") }
 
-func serveNever(s *ServerStream) { readAll(s); s.NextBody() }
+// serveNever returns when the client has left.
+func serveNever(s *ServerStream) {
+	readAll(s)
+	for !s.PeerGone() {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
 
 // TestFloods end the connection with ENHANCE_YOUR_CALM, and soon.
 func TestFloods(t *testing.T) {
@@ -171,10 +180,8 @@ func TestSlowFloodsAreNone(t *testing.T) {
 		for i := range 5000 {
 			b.WritePing(false, [8]byte{})
 			b.WriteSettings()
-			if i%2 == 0 {
-				b.request(uint32(2*i+1), false)
-				b.WriteRSTStream(uint32(2*i+1), http2.ErrCodeCancel)
-			}
+			b.request(uint32(4*i+1), false)
+			b.WriteRSTStream(uint32(4*i+1), http2.ErrCodeCancel)
 			time.Sleep(100 * time.Millisecond)
 			select {
 			case <-b.ended:
@@ -186,6 +193,52 @@ func TestSlowFloodsAreNone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLateResetsAreNone: a client whose own timeout is over, for every request, has
+// its reasons.
+func TestLateResetsAreNone(t *testing.T) {
+	inBubble(t, ServerConfig{}, serveNever, func(b *bubble) {
+		b.begin()
+		for i := range 50 {
+			for j := range 100 {
+				b.request(uint32(200*i+2*j+1), true)
+			}
+			time.Sleep(300 * time.Millisecond)
+			for j := range 100 {
+				b.WriteRSTStream(uint32(200*i+2*j+1), http2.ErrCodeCancel)
+			}
+			synctest.Wait()
+		}
+		b.WritePing(false, [8]byte{})
+		synctest.Wait()
+		select {
+		case <-b.ended:
+			b.Error("the connection has ended")
+		default:
+		}
+	})
+}
+
+// TestSmallCredits: a client that gives back what it has read in small amounts may
+// do so as fast as it likes.
+func TestSmallCredits(t *testing.T) {
+	const size = 8 << 20
+	handle := func(s *ServerStream) {
+		s.StatusLine(1, 200, nil)
+		s.EndHead(h1.Length, size)
+		s.FinishWith(make([]byte, size), nil)
+	}
+	r := rawClient(t, ServerConfig{}, handle)
+	r.request(1, true)
+	for got := 0; got < size; {
+		f := want[*http2.DataFrame](r)
+		got += len(f.Data())
+		for n := len(f.Data()); n > 0; n -= 1000 {
+			r.WriteWindowUpdate(0, uint32(min(n, 1000)))
+			r.WriteWindowUpdate(1, uint32(min(n, 1000)))
+		}
+	}
 }
 
 // TestAnswersToNobody: a client that does not read cannot make us keep any number

@@ -190,12 +190,12 @@ func (c *conn) resetFrame(f *http2.RSTStreamFrame) error {
 		return c.useless(1)
 	}
 	s.heard, s.wasReset, s.resetCode = true, true, f.ErrCode
-	answered := s.sentEnd
+	fair := s.sentEnd || h1.Now()-s.began >= int64(resetAge)
 	e := s.resetError(f.ErrCode, "the peer reset the stream", nil)
 	c.theirs.add(s.id)
 	c.remove(s, false)
 	s.fail(e)
-	if answered {
+	if fair {
 		return c.useless(1)
 	}
 	return c.wasted()

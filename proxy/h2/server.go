@@ -67,7 +67,7 @@ func NewServerConn(nc net.Conn, cfg ServerConfig) *ServerConn {
 	c.asServer = c
 	c.ours.size, c.theirs.size = 1024, 128
 	c.init(nc, limits{
-		window: serverWindow, shared: int64(cfg.MaxStreams)*serverWindow + 2*creditPending, maxHead: cfg.MaxHead,
+		window: serverWindow, shared: min(int64(cfg.MaxStreams)*serverWindow+2*creditPending, maxWindow), maxHead: cfg.MaxHead,
 		head: int64(cfg.HeadTimeout), idle: int64(cfg.IdleTimeout), stall: int64(cfg.StallTimeout),
 	})
 	c.writeSettings(
@@ -138,7 +138,7 @@ func (c *ServerConn) accept(id uint32, end bool) error {
 	}
 	c.useful()
 	s.init(&c.conn, &s.req.Trailer)
-	s.id = id
+	s.id, s.began = id, h1.Now()
 	s.heard, s.final = true, true
 	s.bodyFrames, s.recvEnd = s.req.Framing, end
 	if s.req.Framing == h1.Length {
@@ -148,7 +148,7 @@ func (c *ServerConn) accept(id uint32, end bool) error {
 	c.streams[id] = &s.stream
 	c.handlers++
 	c.all.Add(1)
-	go c.run1(s)
+	go c.serveOne(s)
 	return nil
 }
 
@@ -162,8 +162,8 @@ func (c *ServerConn) refuse(id uint32, code http2.ErrCode, often error) error {
 	return c.forced()
 }
 
-// run1 is one request's goroutine.
-func (c *ServerConn) run1(s *ServerStream) {
+// serveOne is one request's goroutine.
+func (c *ServerConn) serveOne(s *ServerStream) {
 	defer c.all.Done()
 	defer c.returned(s)
 	c.handle(s)

@@ -18,7 +18,8 @@ type stream struct {
 	message     // of the writing goroutine: see message.go
 	owner   any // the *ServerStream or *ClientStream
 
-	closed  bool // for the protocol; what arrived before may still be read
+	began   int64 // when its first frame came, or was made
+	closed  bool  // for the protocol; what arrived before may still be read
 	stopped uint32
 	next    *stream // in the queue
 	in      *queue

@@ -74,6 +74,19 @@ func TestServerTimes(t *testing.T) {
 	}
 }
 
+// TestDrainUnanswered: a client that does not answer does not delay it for long.
+func TestDrainUnanswered(t *testing.T) {
+	inBubble(t, ServerConfig{}, serveEmpty, func(b *bubble) {
+		b.begin()
+		began := time.Now()
+		b.server.Drain()
+		b.endsWith("GOAWAY NO_ERROR")
+		if d := time.Since(began); d != drainWait {
+			t.Errorf("ended after %v", d)
+		}
+	})
+}
+
 // TestLongRequest: a request may take as long as it likes, and a slow DATA frame
 // that moves too.
 func TestLongRequest(t *testing.T) {

@@ -129,8 +129,8 @@ func (c *conn) frameData(b []byte, s *stream) []byte {
 		}
 		return b
 	}
-	if n == want {
-		c.useful() // else the peer's small windows have made it a small frame
+	if n == want || n >= fairData {
+		c.usefulData(n)
 	}
 	var flags http2.Flags
 	if n == s.waiting() && s.ending && s.trailers == nil {
