@@ -229,7 +229,7 @@ func (l *links) Put(uc upstreamSide) {
 		l.pool.Put(conn)
 		return
 	}
-	uc.Close()
+	endStream(uc)
 }
 
 // Discard closes what a request was sent on.
@@ -237,6 +237,14 @@ func (l *links) Discard(uc upstreamSide) {
 	if conn, ok := uc.(*h1.ClientConn); ok {
 		l.pool.Discard(conn)
 		return
+	}
+	endStream(uc)
+}
+
+// endStream ends a stream of which nobody holds bytes any more.
+func endStream(uc upstreamSide) {
+	if stream, ok := uc.(*h2.ClientStream); ok {
+		stream.Release()
 	}
 	uc.Close()
 }

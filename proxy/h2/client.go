@@ -161,11 +161,13 @@ func (c *ClientConn) endIfDone() {
 }
 
 // begin gives a stream its id, if the server allows one more now: it may have
-// lowered its limit since the stream was opened.
+// lowered its limit since the stream was opened. Until it has said its limit, which
+// it does with its first bytes, one stream has to do: more could be refused, and
+// what is refused is an attempt that a retry has to pay for.
 func (c *conn) begin(s *stream) bool {
 	o := s.owner.(*ClientStream)
 	cc := c.asClient
-	if len(c.streams) >= cc.limit {
+	if len(c.streams) >= cc.limit || !c.settled && len(c.streams) > 0 {
 		c.held.push(s)
 		return false
 	}

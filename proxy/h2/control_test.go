@@ -69,6 +69,30 @@ func TestServerLimit(t *testing.T) {
 	})
 }
 
+// TestBeforeTheServersLimit: as long as a server has not said how many streams it
+// allows, one is begun: what it would refuse of more is an attempt that is lost.
+func TestBeforeTheServersLimit(t *testing.T) {
+	a, b := tcpPair(t)
+	c := dial(t, a, ClientConfig{})
+	r := newRaw(t, b)
+	b.Read(make([]byte, len(http2.ClientPreface)))
+	for i := range 3 {
+		s := open(t, c)
+		get(s, fmt.Sprint("/", i))
+		go s.Flush()
+	}
+	want[*http2.HeadersFrame](r)
+	eventually(t, "the others wait", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.held.first != nil && c.held.first != c.held.last
+	})
+	r.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 2})
+	if f := want[*http2.HeadersFrame](r); f.StreamID != 3 {
+		t.Errorf("%v", f)
+	}
+}
+
 // TestRefusal: a client that does not keep to the limit is refused, and the others
 // are served.
 func TestRefusal(t *testing.T) {

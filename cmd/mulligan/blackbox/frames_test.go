@@ -274,16 +274,28 @@ func (h *heard) take(t *testing.T, frame http2.Frame) {
 	}
 }
 
+// response is what was heard, as response's checks want it.
+func (h heard) response() response {
+	r := response{message: message{Body: h.body, Whole: h.ended && !h.reset}}
+	fmt.Sscan(h.head[":status"], &r.Status)
+	for name, value := range h.head {
+		r.Fields = append(r.Fields, field{name, value})
+	}
+	return r
+}
+
 // expect checks the status and mulligan's account of it; see response.expect.
 func (h heard) expect(t *testing.T, status int, account string) {
 	t.Helper()
 	if !h.ended || h.reset {
 		t.Errorf("no whole answer: %v", h)
 	}
-	r := response{message: message{Body: h.body}}
-	fmt.Sscan(h.head[":status"], &r.Status)
-	for name, value := range h.head {
-		r.Fields = append(r.Fields, field{name, value})
-	}
-	r.expect(t, status, account)
+	h.response().expect(t, status, account)
+}
+
+// expectProblem checks that mulligan itself answered.
+func (h heard) expectProblem(t *testing.T, status int, account string) {
+	t.Helper()
+	h.expect(t, status, account)
+	h.response().expectProblem(t, status, account)
 }
