@@ -25,16 +25,26 @@ import (
 type links struct {
 	pool *h1.Pool
 	tls  bool // only then may a server choose HTTP/2
+	room bell // rings when something may be had that could not before
 
 	mu      sync.Mutex
+	cfg     h1.PoolConfig
 	shared  []*sharedConn
-	chooses bool // the server chose HTTP/2 when it was asked last
-	dialing bool // while it chooses HTTP/2: one connection is dialled at a time
-	only1   bool // it has asked for HTTP/1.1 (RFC 9113 7, HTTP_1_1_REQUIRED)
-	room    bell // rings when a stream may be had that could not before
-	idle    time.Duration
+	speaks  spoken // what is known of the server
+	dialing bool   // somebody finds it out, or makes a connection for all
+	only1   bool   // it has asked for HTTP/1.1 (RFC 9113 7, HTTP_1_1_REQUIRED)
 	closed  bool
 }
+
+// spoken is what a server chose when it was asked last.
+type spoken uint8
+
+const (
+	unasked    spoken = iota // one asks, for all
+	unanswered               // the last dial failed: each asks, so that nobody waits for one failure after the other
+	http1
+	http2 // one connection for all: one dials
+)
 
 // sharedConn is an HTTP/2 connection, and the place in the pool that it has.
 type sharedConn struct {
@@ -50,48 +60,91 @@ type wanted struct {
 }
 
 func newLinks(dial func(context.Context) (net.Conn, error), withTLS bool, cfg h1.PoolConfig) *links {
-	return &links{pool: h1.NewPool(dial, cfg), tls: withTLS, idle: cfg.Idle}
+	return &links{pool: h1.NewPool(dial, cfg), tls: withTLS, cfg: cfg}
 }
 
 // Get returns what a request can be sent on; see h1.Pool.Get. ctx is called only
 // if there is something to wait for.
-func (l *links) Get(ctx func() context.Context, w wanted) (uc upstreamSide, reused bool, err error) {
-	if !l.tls || w.http1 {
+func (l *links) Get(ctx func() context.Context, w wanted) (upstreamSide, bool, error) {
+	if !l.tls {
 		return l.single(ctx, w, nil)
 	}
 	for {
-		stream, how := l.open(w.maxIdle)
+		stream, how := l.open(w)
+		var err error
 		switch {
 		case stream != nil:
 			return stream, true, nil
-		case how.http1:
-			w.http1 = true
-			return l.single(ctx, w, nil)
+		case how.stale != nil:
+			err = l.probe(how.stale, ctx(), w.quit)
 		case how.wait:
-			if err := waitFor(how.room, ctx(), w.quit); err != nil {
-				return nil, false, err
+			err = waitFor(how.room, ctx(), w.quit)
+		default:
+			var uc upstreamSide
+			var reused bool
+			if uc, reused, err = l.dial(ctx, w, how); !errors.Is(err, h1.ErrElsewhere) {
+				return uc, reused, err
 			}
 			continue
 		}
-		uc, reused, err := l.single(ctx, w, how.room)
-		uc, err = l.dialled(uc, reused, err)
-		if !errors.Is(err, h1.ErrElsewhere) {
-			return uc, reused, err
+		if err != nil {
+			return nil, false, err
 		}
 	}
 }
 
-// single gets a connection for one request at a time, or a new one.
-func (l *links) single(ctx func() context.Context, w wanted, elsewhere <-chan struct{}) (upstreamSide, bool, error) {
-	if w.http1 && l.tls {
+// dial gets a connection of the pool's, or makes one.
+func (l *links) dial(ctx func() context.Context, w wanted, how way) (upstreamSide, bool, error) {
+	if how.http1 {
+		l.makeWay()
 		inner := ctx
 		ctx = func() context.Context { return withHTTP1(inner()) }
+		return l.single(ctx, w, how.room)
 	}
+	uc, reused, err := l.single(ctx, w, how.room)
+	uc, err = l.dialled(uc, reused, err)
+	return uc, reused, err
+}
+
+// single gets a connection for one request at a time, or a new one.
+func (l *links) single(ctx func() context.Context, w wanted, elsewhere <-chan struct{}) (upstreamSide, bool, error) {
 	uc, reused, err := l.pool.Get(ctx, w.maxIdle, w.quit, elsewhere)
 	if err != nil {
 		return nil, false, err
 	}
 	return uc, reused, nil
+}
+
+// makeWay ends a shared connection that nobody uses where there is no place for a
+// connection of HTTP/1.1, as the pool does with its own idle ones.
+func (l *links) makeWay() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cfg.Max == 0 || l.pool.Open() < l.cfg.Max || l.pool.Idle() > 0 {
+		return
+	}
+	for _, c := range l.shared {
+		if c.Streams() == 0 {
+			c.Drain()
+			return
+		}
+	}
+}
+
+// probeFor bounds the wait for a sign of life: a connection that shows none is
+// used no more.
+const probeFor = time.Second
+
+// probe waits for a sign of life on a shared connection.
+func (l *links) probe(c *sharedConn, ctx context.Context, quit <-chan struct{}) error {
+	patience, cancel := context.WithTimeout(ctx, probeFor)
+	defer cancel()
+	err := waitFor(c.Probe(), patience, quit)
+	if err != nil && ctx.Err() == nil && patience.Err() != nil {
+		c.Drain()
+		return nil
+	}
+	return err
 }
 
 // waitFor waits for room, as h1.Pool.Get does for a connection.
@@ -109,27 +162,35 @@ func waitFor(room <-chan struct{}, ctx context.Context, quit <-chan struct{}) er
 // way is how to go on where no shared connection has room.
 type way struct {
 	http1 bool            // with HTTP/1.1 only
+	stale *sharedConn     // once it has shown that it is there
 	wait  bool            // wait for room: somebody dials already; else dial, and say how it went to dialled
-	room  <-chan struct{} // closed when a stream may be had
+	room  <-chan struct{} // closed when something may be had
 }
 
 // open returns a stream of a connection that is there, or else how to go on.
-func (l *links) open(maxIdle time.Duration) (*h2.ClientStream, way) {
+func (l *links) open(w wanted) (*h2.ClientStream, way) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	how := way{http1: l.only1, wait: l.dialing, room: l.room.listen()} // before the look: what comes after it rings
+	how := way{http1: w.http1 || l.only1, room: l.room.listen()} // before the look: what comes after it rings
+	if how.http1 {
+		return nil, how
+	}
 	for _, c := range slices.Backward(l.shared) {
-		if maxIdle != anyIdle && h1.Now()-c.IdleSince() >= int64(maxIdle) {
-			c.Drain() // it might have died unnoticed, and this request could not be sent again
+		if w.maxIdle != anyIdle && h1.Now()-c.IdleSince() >= int64(w.maxIdle) {
+			if c.Room() {
+				how.stale = c // it might have died unnoticed, and this request could not be sent again
+			}
 			continue
 		}
 		if stream := c.Open(); stream != nil {
 			return stream, way{}
 		}
 	}
-	if !how.http1 && l.chooses {
-		l.dialing = true
+	if how.stale != nil {
+		return nil, how
 	}
+	how.wait = l.dialing
+	l.dialing = l.speaks == unasked || l.speaks == http2
 	return nil, how
 }
 
@@ -145,27 +206,39 @@ func (l *links) dialled(uc upstreamSide, reused bool, err error) (upstreamSide, 
 	switch {
 	case errors.Is(err, h1.ErrElsewhere):
 		return nil, err
+	case errors.Is(err, context.Canceled): // a client that left says nothing of the server
+		return nil, err
 	case err != nil:
-		l.chooses = false // so that those who have waited do not fail one after the other
+		l.speaks = unanswered
 		return nil, err
 	case reused:
 		return uc, nil
 	}
 	place := uc.(*h1.ClientConn) // of the pool
-	if l.chooses = speaksHTTP2(place.NetConn()); !l.chooses {
+	if !speaksHTTP2(place.NetConn()) {
+		l.speaks = http1
 		return uc, nil
 	}
-	c := &sharedConn{place: place}
-	c.ClientConn = h2.NewClientConn(place.NetConn(), h2.ClientConfig{IdleTimeout: l.idle, OnRoom: l.room.ring, OnClose: func() { l.lose(c) }})
-	l.shared = append(l.shared, c)
-	stream := c.Open()
-	if l.closed {
-		c.Drain()
-	}
+	l.speaks = http2
+	stream := l.share(place)
 	if stream == nil {
 		return nil, &dialError{stepTLS, io.ErrUnexpectedEOF}
 	}
 	return stream, nil
+}
+
+// share keeps a connection for all, and opens its first stream. One that nobody
+// else will need ends with that.
+func (l *links) share(place *h1.ClientConn) *h2.ClientStream {
+	c := &sharedConn{place: place}
+	c.ClientConn = h2.NewClientConn(place.NetConn(), h2.ClientConfig{IdleTimeout: l.cfg.Idle, OnRoom: l.room.ring, OnClose: func() { l.lose(c) }})
+	surplus := slices.ContainsFunc(l.shared, func(other *sharedConn) bool { return other.Room() })
+	l.shared = append(l.shared, c)
+	stream := c.Open()
+	if l.closed || surplus {
+		c.Drain()
+	}
+	return stream
 }
 
 // speaksHTTP2 reports whether the server chose HTTP/2 when the connection was
@@ -265,7 +338,7 @@ func (l *links) Configure(cfg h1.PoolConfig) {
 	l.pool.Configure(cfg)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.idle = cfg.Idle
+	l.cfg = cfg
 	for _, c := range l.shared {
 		c.SetIdle(cfg.Idle)
 	}

@@ -30,6 +30,7 @@ type farm struct {
 	streams uint32        // that each allows at once
 	slow    time.Duration // that a dial takes
 	fails   atomic.Bool
+	mute    atomic.Bool // what the servers say is lost
 	dials   atomic.Int32
 	plain   atomic.Int32 // dials for HTTP/1.1 only
 
@@ -52,12 +53,25 @@ func (f *farm) dial(ctx context.Context) (net.Conn, error) {
 		f.plain.Add(1)
 		return agreed{ours, alpnHTTP1}, nil
 	}
-	server := h2.NewServerConn(theirs, h2.ServerConfig{MaxStreams: f.streams})
+	server := h2.NewServerConn(lossy{theirs, &f.mute}, h2.ServerConfig{MaxStreams: f.streams})
 	f.mu.Lock()
 	f.conns = append(f.conns, server)
 	f.mu.Unlock()
 	go server.Serve(func(s *h2.ServerStream) {})
 	return agreed{ours, alpnHTTP2}, nil
+}
+
+// lossy is a connection on which nothing arrives any more, once it is mute.
+type lossy struct {
+	net.Conn
+	mute *atomic.Bool
+}
+
+func (l lossy) Write(p []byte) (int, error) {
+	if l.mute.Load() {
+		return len(p), nil
+	}
+	return l.Conn.Write(p)
 }
 
 func (f *farm) close() {
@@ -181,28 +195,115 @@ func TestLinksFailTogether(t *testing.T) {
 	})
 }
 
-// TestLinksFreshness: a request that cannot be repeated does not go onto a
-// connection that was idle for a second; such a one is closed.
+// TestLinksFreshness: a request that cannot be repeated goes onto a connection
+// that was silent for a second only after a sign of life, and onto another one where
+// none comes.
 func TestLinksFreshness(t *testing.T) {
 	f := &farm{streams: 10}
 	inLinks(t, f, h1.PoolConfig{}, func(t *testing.T, l *links, get func(wanted) (upstreamSide, bool, error)) {
 		uc, _, err := get(repeatable)
 		must(t, uc, err)
-		l.Put(uc)
-		time.Sleep(freshIdle - time.Millisecond)
-		uc, reused, err := get(wanted{maxIdle: freshIdle})
-		if must(t, uc, err); !reused {
-			t.Error("one that is fresh was not used")
+		time.Sleep(freshIdle) // with a stream that is open and quiet
+		for range 2 {
+			fresh, reused, err := get(wanted{maxIdle: freshIdle})
+			if must(t, fresh, err); !reused || f.dials.Load() != 1 {
+				t.Errorf("reused %v, %d dials", reused, f.dials.Load())
+			}
+			l.Put(fresh)
+			time.Sleep(freshIdle)
 		}
-		l.Put(uc)
+		dead := f.conns[0]
+		began := time.Now()
+		f.mute.Store(true)
+		go func() { time.Sleep(probeFor); f.mute.Store(false) }() // for the connection that is made then
+		fresh, reused, err := get(wanted{maxIdle: freshIdle})
+		if must(t, fresh, err); reused || f.dials.Load() != 2 {
+			t.Errorf("after %v: reused %v, %d dials", time.Since(began), reused, f.dials.Load())
+		}
+		dead.Close()
+	})
+}
+
+// TestLinksFirstBurst: the first requests to a server make one connection, as long
+// as it is not known what it speaks; after a failure nobody waits for another one.
+func TestLinksFirstBurst(t *testing.T) {
+	f := &farm{streams: 100, slow: time.Second}
+	burst := func(t *testing.T, get func(wanted) (upstreamSide, bool, error)) (failed int) {
+		results := make(chan error, 50)
+		for range cap(results) {
+			go func() {
+				uc, _, err := get(repeatable)
+				if err == nil {
+					defer uc.Close()
+				}
+				results <- err
+			}()
+		}
+		for range cap(results) {
+			if <-results != nil {
+				failed++
+			}
+		}
+		return failed
+	}
+	inLinks(t, f, h1.PoolConfig{}, func(t *testing.T, l *links, get func(wanted) (upstreamSide, bool, error)) {
+		if failed := burst(t, get); failed != 0 || f.dials.Load() != 1 {
+			t.Errorf("%d failed, %d dials", failed, f.dials.Load())
+		}
+		f.fails.Store(true)
+		f.close()
 		synctest.Wait()
-		time.Sleep(freshIdle)
-		uc, reused, err = get(wanted{maxIdle: freshIdle})
-		if must(t, uc, err); reused {
-			t.Error("used after a second of nothing")
+		began := time.Now()
+		if failed := burst(t, get); failed != 50 || time.Since(began) > 2*time.Second {
+			t.Errorf("%d failed, in %v", failed, time.Since(began))
 		}
+		f.fails.Store(false)
+		burst(t, get)
+		synctest.Wait()
 		if n := l.pool.Open(); n != 1 {
-			t.Errorf("%d places are taken", n)
+			t.Errorf("%d connections are kept after a burst at once", n)
+		}
+	})
+}
+
+// TestLinksLeave: that the client who dials leaves does not make all others dial.
+func TestLinksLeave(t *testing.T) {
+	f := &farm{streams: 100, slow: time.Second}
+	inLinks(t, f, h1.PoolConfig{}, func(t *testing.T, l *links, get func(wanted) (upstreamSide, bool, error)) {
+		leaving, leave := context.WithCancel(context.Background())
+		go l.Get(func() context.Context { return leaving }, repeatable)
+		synctest.Wait()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() { get(repeatable) })
+		}
+		synctest.Wait()
+		leave()
+		wg.Wait()
+		if n := f.dials.Load(); n != 2 {
+			t.Errorf("%d dials", n)
+		}
+	})
+}
+
+// TestLinksMakeWay: at the limit an idle shared connection makes way for one of
+// HTTP/1.1; one in use does when it is idle.
+func TestLinksMakeWay(t *testing.T) {
+	f := &farm{streams: 10}
+	inLinks(t, f, h1.PoolConfig{Max: 1}, func(t *testing.T, l *links, get func(wanted) (upstreamSide, bool, error)) {
+		for _, busy := range []bool{false, true} {
+			uc, _, err := get(repeatable)
+			must(t, uc, err)
+			if busy {
+				time.AfterFunc(time.Second, func() { l.Put(uc) })
+			} else {
+				l.Put(uc)
+			}
+			plain, _, err := get(wanted{maxIdle: anyIdle, http1: true})
+			if must(t, plain, err); isStream(plain) {
+				t.Error("a stream")
+			}
+			l.Discard(plain)
 		}
 	})
 }

@@ -40,6 +40,7 @@ type ClientConn struct {
 	draining bool
 	suspect  bool  // a PING waits for an answer: see suspectIf
 	asked    int64 // since when
+	probes   []probe
 }
 
 // ClientStream is one request and its response.
@@ -121,20 +122,23 @@ func (c *ClientConn) Streams() int {
 	return c.open
 }
 
+// Room reports whether Open would succeed now.
+func (c *ClientConn) Room() bool {
+	c.mu.Lock()
+	defer c.unlock()
+	return c.usable() && c.open < c.limit
+}
+
 // IdleSince returns since when nothing has come on the connection, on the clock of
-// h1.Now: since its last stream ended, or since it was made. While streams are open
-// it is now, where bytes came within the last second, else when the last ones came.
+// h1.Now: nor has its last stream ended since then, or it been made.
 func (c *ClientConn) IdleSince() int64 {
 	c.mu.Lock()
 	defer c.unlock()
+	last := c.in.last.Load()
 	if c.open == 0 {
-		return c.idleSince
+		return max(last, c.idleSince)
 	}
-	if now, last := h1.Now(), c.in.last.Load(); now-last >= int64(time.Second) {
-		return last
-	} else {
-		return now
-	}
+	return last
 }
 
 // SetIdle changes the idle timeout; 0 is none.
@@ -243,10 +247,15 @@ func (c *ClientConn) alive() {
 	if c.suspect && c.in.last.Load() >= c.asked {
 		c.suspect, c.roomMade = false, true
 	}
+	if len(c.probes) > 0 {
+		c.answerProbes(c.in.last.Load())
+	}
 }
 
-// failUnsent fails the streams of which nothing was framed.
+// failUnsent fails the streams of which nothing was framed, and ends the waiting for
+// signs of life.
 func (c *ClientConn) failUnsent(cause *ending) {
+	c.answerProbes(never)
 	for len(c.unsent) > 0 {
 		s := c.unsent[0]
 		s.fail(s.endError(cause))

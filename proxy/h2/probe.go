@@ -1,0 +1,45 @@
+package h2
+
+import "mulligan/proxy/h1"
+
+// probePing tells nothing but that it is answered.
+var probePing = [8]byte{'p', 'r', 'o', 'b', 'e'}
+
+// probe is somebody who waits for a sign of life.
+type probe struct {
+	since int64 // what has come before is none
+	seen  chan struct{}
+}
+
+// Probe asks the server for a sign of life, by a PING (RFC 9113 section 6.7). The
+// channel is closed when anything has come since, or the connection has ended.
+// Streams go on, and may be opened, meanwhile.
+func (c *ClientConn) Probe() <-chan struct{} {
+	c.mu.Lock()
+	defer c.unlock()
+	p := probe{h1.Now(), make(chan struct{})}
+	if c.over || c.cause != nil {
+		close(p.seen)
+		return p.seen
+	}
+	if len(c.probes) == 0 {
+		c.writePing(false, probePing)
+	}
+	c.probes = append(c.probes, p)
+	return p.seen
+}
+
+// answerProbes tells those who wait for a sign of life that was there by the time
+// given.
+func (c *ClientConn) answerProbes(last int64) {
+	kept := c.probes[:0]
+	for _, p := range c.probes {
+		if last < p.since {
+			kept = append(kept, p)
+			continue
+		}
+		close(p.seen)
+	}
+	clear(c.probes[len(kept):])
+	c.probes = kept
+}
