@@ -41,7 +41,7 @@ func TestInterceptedRetry(t *testing.T) {
 				t.Errorf("the upstream was called with %s", r.Proto)
 			}
 			if calls.Add(1) == 1 {
-				http.Error(w, "busy", 503)
+				http.Error(w, "busy", http.StatusServiceUnavailable)
 				return
 			}
 			fmt.Fprintf(w, "%s %s %s", r.Method, r.Host, r.RequestURI)
