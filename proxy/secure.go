@@ -72,7 +72,7 @@ func (c *clientConn) noteInsecure(err error) {
 // beginning of a request line.
 func isText(b []byte) bool {
 	for _, c := range b {
-		if (c < 'A' || c > 'Z') && c != ' ' && c != '/' {
+		if c < ' ' || c > '~' {
 			return false
 		}
 	}

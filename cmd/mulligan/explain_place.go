@@ -65,7 +65,7 @@ func (q *question) ownPort() *place {
 	case t.HTTPS && certified == nil:
 		return nil // through HTTPS_PROXY it is a tunnel to where none may go
 	case !t.HTTPS && certified != nil:
-		p.refused = "the connection is closed: this port speaks TLS; ask for https://" + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+		p.refused = "400: this port speaks TLS; ask for https://" + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 		return p
 	case proxy.CrossSite(q.header):
 		p.refused = "403: a browser's cross-site request (Sec-Fetch-Site), which reverse doors do not take"

@@ -216,8 +216,14 @@ func (s *stream) bodyEnd() error {
 // settle credits what the reader had in hand.
 func (s *stream) settle() { s.c.credit(s, int64(s.inbox.settle())) }
 
-// dropUnread forgets what arrived and was not read.
-func (s *stream) dropUnread() { s.c.credit(s, int64(s.inbox.clear())) }
+// dropUnread forgets what arrived and was not read: a body of which that was a part
+// ends by the error.
+func (s *stream) dropUnread(e *h1.Error) {
+	if s.inbox.size > 0 && s.readErr == nil {
+		s.readErr = e
+	}
+	s.c.credit(s, int64(s.inbox.clear()))
+}
 
 // Release forgets the body and gives its buffers back: nobody may have bytes of it
 // in hand. Without it, Close leaves those to the garbage collector.
@@ -225,7 +231,7 @@ func (s *stream) Release() {
 	s.c.mu.Lock()
 	defer s.c.unlock()
 	s.inbox.inHand = false
-	s.dropUnread()
+	s.dropUnread(&h1.Error{Kind: h1.Broken, Reason: "the stream was released"})
 }
 
 // Progress returns a number that changes with every byte of the stream that was

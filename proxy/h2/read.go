@@ -195,6 +195,9 @@ func (c *conn) resetFrame(f *http2.RSTStreamFrame) error {
 	c.theirs.add(s.id)
 	c.remove(s, false)
 	s.fail(e)
+	if c.server {
+		s.dropUnread(e) // the window is for who is still there, and nobody is to be told
+	}
 	if fair {
 		return c.useless(1)
 	}

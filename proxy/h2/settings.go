@@ -27,11 +27,11 @@ func (t *tableSize) apply(e *encoder) {
 
 // settings applies the peer's SETTINGS and acknowledges them.
 func (c *conn) settings(f *http2.SettingsFrame) error {
-	if f.IsAck() {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.unlock()
+	if f.IsAck() {
+		return c.useless(1)
+	}
 	if c.settled {
 		if err := c.useless(settingsNoise); err != nil {
 			return err

@@ -89,7 +89,19 @@ func (s *stream) failWrite(e *h1.Error) {
 // fail ends both.
 func (s *stream) fail(e *h1.Error) {
 	s.failRead(e)
-	s.failWrite(e)
+	s.failWrite(s.forWriter(e))
+}
+
+// forWriter is what an error means for who writes: a request that is broken into is
+// not Broken, which is what h1 calls one that is shorter than its length. The answer
+// may have come before.
+func (s *stream) forWriter(e *h1.Error) *h1.Error {
+	if s.c.server || e.Kind != h1.Broken {
+		return e
+	}
+	w := *e
+	w.Kind = h1.ResetBeforeHeader
+	return &w
 }
 
 // dropOut forgets what was not framed yet.
@@ -210,6 +222,7 @@ func (s *stream) close(code http2.ErrCode) {
 		c.closing(s)
 		c.reset(s, code)
 	}
-	s.fail(&h1.Error{Kind: h1.Broken, Reason: "the stream was closed"})
-	s.dropUnread()
+	e := &h1.Error{Kind: h1.Broken, Reason: "the stream was closed"}
+	s.fail(e)
+	s.dropUnread(e)
 }

@@ -21,6 +21,7 @@ var batches = sync.Pool{New: func() any {
 type part struct {
 	s        *stream
 	from, to int
+	end      bool // the stream's message ends with it
 }
 
 // writeFrames is the writer goroutine: it gathers what may be written, writes it,
@@ -83,7 +84,7 @@ func (c *conn) frame(b []byte, s *stream) []byte {
 	if s.closed || s.writeErr != nil || s.id == 0 && !c.begin(s) {
 		return b
 	}
-	from := len(b)
+	from, ended := len(b), s.sentEnd
 	for i, h := range s.heads {
 		end := h.end || i == len(s.heads)-1 && s.endsWithHead()
 		b = c.enc.encode(b, s.id, h, end)
@@ -99,7 +100,7 @@ func (c *conn) frame(b []byte, s *stream) []byte {
 	}
 	if n := len(b) - from; n > 0 {
 		s.inBatch += int64(n)
-		c.batch = append(c.batch, part{s, from, len(b)})
+		c.batch = append(c.batch, part{s, from, len(b), s.sentEnd && !ended})
 	}
 	if s.sentEnd && s.recvEnd {
 		c.remove(s, true)
@@ -184,7 +185,7 @@ func (c *conn) written(n int, err error) {
 	batch := c.batch
 	for i := range batch {
 		p := &batch[i]
-		p.s.took(int64(min(max(n-p.from, 0), p.to-p.from)), int64(p.to-p.from))
+		p.s.took(int64(min(max(n-p.from, 0), p.to-p.from)), int64(p.to-p.from), p.end)
 	}
 	if err != nil {
 		c.writeFailed(err)
@@ -194,13 +195,15 @@ func (c *conn) written(n int, err error) {
 	c.flushed()
 }
 
-func (s *stream) took(n, of int64) {
+// took accounts for n of the bytes of one of the stream's parts; end says that the
+// message ends with it.
+func (s *stream) took(n, of int64, end bool) {
 	s.inBatch -= of
 	s.handed += n
 	if n > 0 {
 		s.progress.Add(1)
 	}
-	if s.sentEnd && n == of {
+	if end && n == of {
 		s.finished = true
 	}
 	if s.inWrite > 0 {
@@ -230,7 +233,7 @@ func (c *conn) writeFailed(err error) {
 // the message went out there is nothing to be read either.
 func (s *stream) failWriteDead() {
 	e := s.endError(s.c.writeDead)
-	s.failWrite(e)
+	s.failWrite(s.forWriter(e))
 	if e.Kind == h1.NothingWritten {
 		s.failRead(e)
 	}
