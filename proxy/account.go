@@ -22,6 +22,9 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	} else if !x.connect { // an open tunnel is no answer
 		x.count.AttemptStatus(r.outcome.Status)
 	}
+	if result == "" {
+		result = r.outcome.GRPC.String() // its HTTP status says nothing of what failed
+	}
 	x.log.attempt(x, r.outcome.Status, result, took, d)
 }
 

@@ -28,6 +28,7 @@ type clientConn struct {
 
 	inside    *insideTunnel  // set once a tunnel turned out to speak HTTP
 	shared    *h2.ServerConn // what is served on it, once that is HTTP/2
+	carrier   *h2.ServerConn // of a stream: its connection
 	served    atomic.Bool    // a request came, after TLS
 	secure    bool           // the client speaks TLS to its listener
 	closing   bool           // close after this answer

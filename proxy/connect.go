@@ -172,6 +172,12 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		x.denyUnmatched(in.up, in.host, in.port)
 		return
 	}
+	if in.https && !in.up.TLS.Intercept { // no more, since a reload: the client's next connection is a tunnel again
+		req.KeepAlive = false
+		if c.carrier != nil {
+			c.carrier.Drain()
+		}
+	}
 	x.to = target{https: in.https, host: in.host, port: in.port, path: path, authority: authority, named: in.named}
 	if authority == nil && req.Header.GetKnown(h1.NameHost) == nil { // HTTP/1.0
 		x.to.authority = []byte(endpointAuthority(in.scheme(), in.host, in.port))

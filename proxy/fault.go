@@ -158,6 +158,9 @@ func wireFault(e *h1.Error) fault {
 	if isTLSError(e.Err) { // in TLS 1.3 a client's certificate is refused after the handshake
 		return tlsFault(e.Err)
 	}
+	if e.Kind == h1.NothingWritten { // of a new connection: an old one costs no attempt
+		return fault{class: policy.ConnectFailure, kind: "connection_terminated", status: 502, detail: "the connection ended before the request was sent"}
+	}
 	return fault{class: policy.ConnectionReset, kind: "connection_terminated", status: 502, detail: "the connection ended before a response header"}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -220,21 +219,17 @@ func (l *links) dialled(uc upstreamSide, reused bool, err error) (upstreamSide, 
 		return uc, nil
 	}
 	l.speaks = http2
-	stream := l.share(place)
-	if stream == nil {
-		return nil, &dialError{stepTLS, io.ErrUnexpectedEOF}
-	}
-	return stream, nil
+	return l.share(place), nil
 }
 
 // share keeps a connection for all, and opens its first stream. One that nobody
 // else will need ends with that.
 func (l *links) share(place *h1.ClientConn) *h2.ClientStream {
 	c := &sharedConn{place: place}
-	c.ClientConn = h2.NewClientConn(place.NetConn(), h2.ClientConfig{IdleTimeout: l.cfg.Idle, OnRoom: l.room.ring, OnClose: func() { l.lose(c) }})
 	surplus := slices.ContainsFunc(l.shared, func(other *sharedConn) bool { return other.Room() })
 	l.shared = append(l.shared, c)
-	stream := c.Open()
+	var stream *h2.ClientStream
+	c.ClientConn, stream = h2.Begin(place.NetConn(), h2.ClientConfig{IdleTimeout: l.cfg.Idle, OnRoom: l.room.ring, OnClose: func() { l.lose(c) }})
 	if l.closed || surplus {
 		c.Drain()
 	}

@@ -15,7 +15,9 @@ func (c *clientConn) serveShared(nc net.Conn) {
 	c.s.change(func() { c.shared = conn })
 	conn.Serve(func(stream *h2.ServerStream) {
 		c.served.Store(true)
-		c.forStream(stream).serveStream()
+		one := c.forStream(stream)
+		one.carrier = conn
+		one.serveStream()
 	})
 	c.s.change(func() { c.shared = nil })
 }

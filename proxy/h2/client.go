@@ -58,6 +58,21 @@ type ClientStream struct {
 // NewClientConn makes nc a connection to an upstream, which has agreed to HTTP/2.
 // The preface and the SETTINGS are written at once.
 func NewClientConn(nc net.Conn, cfg ClientConfig) *ClientConn {
+	c := newClientConn(nc, cfg)
+	go c.live()
+	return c
+}
+
+// Begin is NewClientConn with a first stream: what is wrong with the connection is
+// that stream's to say, however soon it shows.
+func Begin(nc net.Conn, cfg ClientConfig) (*ClientConn, *ClientStream) {
+	c := newClientConn(nc, cfg)
+	s := c.Open()
+	go c.live()
+	return c, s
+}
+
+func newClientConn(nc net.Conn, cfg ClientConfig) *ClientConn {
 	if cfg.StallTimeout <= 0 {
 		cfg.StallTimeout = time.Minute
 	}
@@ -75,7 +90,6 @@ func NewClientConn(nc net.Conn, cfg ClientConfig) *ClientConn {
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: upstreamHead},
 	)
 	c.writeWindowUpdate(0, sharedWindow-firstWindow)
-	go c.live()
 	return c
 }
 

@@ -1,7 +1,9 @@
 package h2
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -261,7 +263,7 @@ func (c *conn) causeOf(err error) *ending {
 	if e, ok := err.(*connError); ok {
 		return &ending{code: e.code, reason: e.reason, malformed: true}
 	}
-	if c.writeDead != nil {
+	if c.writeDead != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = c.writeDead.err // the reader was only stopped for that
 	}
 	return &ending{err: err, reason: "the connection ended", silent: true}

@@ -229,12 +229,6 @@ func (c *conn) writeFailed(err error) {
 	}
 }
 
-// failWriteDead ends writing on a connection that takes no more. Where nothing of
-// the message went out there is nothing to be read either.
-func (s *stream) failWriteDead() {
-	e := s.endError(s.c.writeDead)
-	s.failWrite(s.forWriter(e))
-	if e.Kind == h1.NothingWritten {
-		s.failRead(e)
-	}
-}
+// failWriteDead ends writing on a connection that takes no more. Reading ends when
+// the reader does, which may still find out why: a TLS alert, say.
+func (s *stream) failWriteDead() { s.failWrite(s.forWriter(s.endError(s.c.writeDead))) }
