@@ -72,6 +72,13 @@ func (s *Session) WouldRetry() bool {
 		r.Repeatable(s.request.Method, s.request.Keyed, Truncated)
 }
 
+// RetriesRefused reports whether a retry could follow an attempt that the peer says
+// it did not process: that is for any method.
+func (s *Session) RetriesRefused() bool {
+	r := &s.route.Retry
+	return r.Mode == ModeOn && s.attempts+1 < s.max && !s.nested() && r.RetryOn.hasClass(RefusedStream) && !r.DoNotRetryOn.hasClass(RefusedStream)
+}
+
 func (s *Session) nested() bool { return s.request.Nested && !s.route.Retry.Nested }
 
 // Next counts the attempt that ended with o and decides what follows. random,

@@ -122,7 +122,7 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
 		x.auth = x.up.state.authority(x.auth.key, time.Now())
 		if x.c.inside != nil {
-			x.c.inside.auth = x.auth
+			x.c.inside.use(x.auth)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type requestBody struct {
 	malformed error // what is wrong with the part that came with the head
 	failure   error // what is wrong with what came later; the pump's until it ends
 
+	counted bool         // a retry may want it
 	watched bool         // mode observe: its length is not known, and is wanted
 	came    atomic.Int64 // bytes of it that came, where nothing is kept
 
@@ -62,10 +63,11 @@ func (b *requestBody) begin(x *exchange) {
 		return
 	}
 	b.done.Store(false)
-	keep := x.session.MayRetry(true)
-	if wanted && x.req.ContentLength > limit {
+	b.counted = wanted
+	keep := x.session.MayRetry(true) || x.to.https && x.session.RetriesRefused()
+	if x.req.ContentLength > limit {
 		keep = false
-		x.up.metrics.NotReplayable(metrics.RequestLimit)
+		b.tooLong(metrics.RequestLimit)
 	}
 	b.keeping.Store(keep)
 	b.watched = wanted && !keep && x.req.ContentLength < 0
@@ -118,6 +120,14 @@ func (b *requestBody) count(n int64) {
 // stopKeeping gives up that the body could be sent again.
 func (b *requestBody) stopKeeping(over metrics.Limit) {
 	if b.keeping.Swap(false) {
+		b.tooLong(over)
+	}
+}
+
+// tooLong counts a body that cannot be sent again, where a retry may want to. Of
+// others only what the upstream refuses could be: that is no loss to speak of.
+func (b *requestBody) tooLong(over metrics.Limit) {
+	if b.counted {
 		b.x.up.metrics.NotReplayable(over)
 	}
 }
@@ -315,7 +325,7 @@ func (b *requestBody) keep(p []byte) {
 	}
 	b.keeping.Store(false)
 	b.dropKept()
-	b.x.up.metrics.NotReplayable(over)
+	b.tooLong(over)
 }
 
 // clientFailed tells the exchange that its client's body will never be whole.

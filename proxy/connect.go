@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"mulligan/policy"
@@ -69,15 +70,30 @@ func (x *exchange) dialTunnel() result {
 // insideTunnel is where requests go that a client speaks in a tunnel: plainly, or
 // in TLS that ends here.
 type insideTunnel struct {
-	host  string
-	port  int
-	snap  *snapshot // the configuration that the rest was found under
-	up    *upstream
-	auth  *authority // nil: to be looked up
-	named bool
+	host string
+	port int
+	placement
+	latest *atomic.Pointer[placement] // what the last request found, where many come at once; nil: they do not
 
 	https      bool   // the tunnel is intercepted
 	serverName string // that the client asked for in TLS; "" where it did not say
+}
+
+// placement is what a tunnel's host is found under.
+type placement struct {
+	snap  *snapshot // the configuration that the rest is of
+	up    *upstream
+	auth  *authority // nil: to be looked up
+	named bool
+}
+
+// use sets the authority, for this request and for the next.
+func (in *insideTunnel) use(a *authority) {
+	in.auth = a
+	if in.latest != nil {
+		found := in.placement
+		in.latest.Store(&found)
+	}
 }
 
 // openTunnel tells the client that it is connected, and serves the tunnel.
@@ -98,7 +114,7 @@ func (c *clientConn) openTunnel() {
 		c.closing = true
 		return
 	}
-	inside := &insideTunnel{host: x.to.host, port: x.to.port, snap: x.snap, up: x.up, auth: x.auth, named: x.to.named}
+	inside := &insideTunnel{host: x.to.host, port: x.to.port, placement: placement{x.snap, x.up, x.auth, x.to.named}}
 	idle := x.route.Timeout.TunnelIdle
 	x.up.metrics.TunnelsOpen.Inc()
 	defer x.up.metrics.TunnelsOpen.Dec()
@@ -166,7 +182,7 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 	}
 	if in.snap != x.snap {
 		matched, named := x.snap.table.Lookup(in.host, in.port)
-		in.snap, in.up, in.named, in.auth = x.snap, x.snap.upstreams[matched], named, nil
+		in.placement = placement{snap: x.snap, up: x.snap.upstreams[matched], named: named}
 	}
 	if in.up == x.snap.fallback && x.snap.settings.DenyUnmatched { // by a reload since the CONNECT
 		x.denyUnmatched(in.up, in.host, in.port)
@@ -184,7 +200,7 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 	}
 	x.aim(in.up, withoutQuery(path))
 	if in.auth == nil {
-		in.auth = x.insideAuthority(in)
+		in.use(x.insideAuthority(in))
 	}
 	in.auth.touch()
 	x.auth = in.auth

@@ -108,7 +108,11 @@ func errnoOf(err error) (errno syscall.Errno) {
 func tlsFault(err error) fault {
 	switch { // a certificate first: what wraps its error may look like a connection that broke off
 	case isCertificateError(err):
-		return fault{class: policy.TLSFailure, kind: "tls_certificate_error", status: 502, detail: "certificate: " + err.Error()}
+		f := fault{class: policy.TLSFailure, kind: "tls_certificate_error", status: 502, detail: "certificate: " + err.Error()}
+		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+			f.detail += " (tls.ca_file names the roots of an upstream that has its own)"
+		}
+		return f
 	case isTimeout(err):
 		return fault{class: policy.ConnectFailure, kind: "connection_timeout", status: 504, detail: "timed out in the TLS handshake"}
 	case brokeOff(err):

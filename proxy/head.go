@@ -31,7 +31,7 @@ func (x *exchange) writeHead() {
 	for i := range req.Header {
 		f := &req.Header[i]
 		k := f.Known()
-		if upgrade.wanted && upgrade.write(w, f) || names != nil && endsHere(names, f) {
+		if upgrade.wanted && upgrade.write(w, f) || names != nil && k != h1.NameTE && endsHere(names, f) {
 			continue
 		}
 		switch k {

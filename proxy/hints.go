@@ -5,18 +5,18 @@ import "sync"
 // maxHinted bounds the hosts that are remembered: a wildcard has any number.
 const maxHinted = 1024
 
-// hints remembers of which hosts something was said already.
+// hints remembers what was said of which hosts already.
 type hints struct {
 	mu   sync.Mutex
 	said map[string]bool
 	fine map[string]bool // whose clients have trusted us
 }
 
-// first reports whether nothing was said of the host yet; from now on it was.
-func (h *hints) first(host string) bool {
+// first reports whether it was not said yet; from now on it was.
+func (h *hints) first(what string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return remember(&h.said, host)
+	return remember(&h.said, what)
 }
 
 // trusted notes that a client of the host has gone through with a request: that

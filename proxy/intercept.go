@@ -25,7 +25,7 @@ type Signer interface {
 // whole policy. What turns out to be neither TLS nor HTTP is closed.
 func (c *clientConn) intercept() {
 	x, wire := &c.x, c.wire
-	in := &insideTunnel{host: x.to.host, port: x.to.port, snap: x.snap, up: x.up, named: x.to.named}
+	in := &insideTunnel{host: x.to.host, port: x.to.port, placement: placement{snap: x.snap, up: x.up, named: x.to.named}}
 	c.closing = true // whatever comes now, it is no next request of the proxy's
 	wire.StatusLine(1, 200, []byte("Connection established"))
 	wire.EndHead(h1.NoBody, 0)
@@ -97,7 +97,7 @@ func (c *clientConn) interceptTLS(in *insideTunnel) {
 	case c.served.Load():
 		c.s.hints.trusted(in.host)
 	case !c.s.draining() && !c.s.hints.isTrusted(in.host):
-		c.hintOnce(in.host, "a client ended its TLS connection to an intercepted host without a request", untrusting)
+		c.hintOnce(in.host, distrust, untrusting, slog.String("error", "the connection ended without a request"))
 	}
 }
 
@@ -183,6 +183,10 @@ func (g *greeting) agrees() bool {
 	return g.in.snap.upstreams[matched] == g.in.up
 }
 
+// distrust is what is seen of a client that does not trust the local CA, among
+// others: some say so, some only leave.
+const distrust = "no TLS with the client of an intercepted host"
+
 // untrusting is what to do about a client that does not trust the local CA.
 const untrusting = "if it does not trust mulligan's CA: give it the root that `mulligan ca` prints, or start it with `mulligan exec`"
 
@@ -193,20 +197,20 @@ func (c *clientConn) noteHandshake(g *greeting, err error) {
 	case !g.came || c.s.draining():
 		c.s.log.Debug("a tunnel to an intercepted host ended before a ClientHello", slog.String("host", g.in.host), slog.Any("error", err))
 	case g.name != g.in.host && !g.agrees():
-		c.hintOnce(g.in.host, "a client asked in TLS for a host of another upstream than its tunnel's: "+g.name, "")
+		c.hintOnce(g.in.host, "a client asked in TLS for a host of another upstream than its tunnel's", "", slog.String("asked", g.name))
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		c.s.log.Debug("a client did not finish its TLS handshake", slog.String("host", g.in.host))
 	default:
-		c.hintOnce(g.in.host, "no TLS with the client of an intercepted host: "+err.Error(), untrusting)
+		c.hintOnce(g.in.host, distrust, untrusting, slog.Any("error", err))
 	}
 }
 
-// hintOnce warns of a host, the first time only.
-func (c *clientConn) hintOnce(host, message, hint string) {
-	if !c.s.hints.first(host) {
+// hintOnce warns of a host, of each thing the first time only.
+func (c *clientConn) hintOnce(host, message, hint string, more ...slog.Attr) {
+	if !c.s.hints.first(host + " " + message) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("host", host), slog.String("client", c.remote.String())}
+	attrs := append([]slog.Attr{slog.String("host", host), slog.String("client", c.remote.String())}, more...)
 	if hint != "" {
 		attrs = append(attrs, slog.String("hint", hint))
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net"
+	"sync/atomic"
 
 	"mulligan/proxy/h2"
 )
@@ -12,6 +13,9 @@ func (c *clientConn) serveShared(nc net.Conn) {
 	conn := h2.NewServerConn(nc, h2.ServerConfig{
 		MaxHead: maxHead, HeadTimeout: headTimeout, IdleTimeout: clientIdle, StallTimeout: replyIdle,
 	})
+	if c.inside != nil {
+		c.inside.latest = new(atomic.Pointer[placement])
+	}
 	c.s.change(func() { c.shared = conn })
 	conn.Serve(func(stream *h2.ServerStream) {
 		c.served.Store(true)
@@ -29,9 +33,12 @@ const maxHead = 64 << 10
 // since the others change theirs meanwhile.
 func (c *clientConn) forStream(stream *h2.ServerStream) *clientConn {
 	one := c.s.newSide(c.listen)
-	one.remote = c.remote
+	one.remote, one.secure = c.remote, c.secure
 	if c.inside != nil {
 		in := *c.inside
+		if found := in.latest.Load(); found != nil {
+			in.placement = *found
+		}
 		one.inside = &in
 	}
 	one.sc, one.watch.sc = stream, stream

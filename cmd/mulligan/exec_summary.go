@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"mulligan/policy"
 )
 
 // logLines says which lines of the log are shown.
@@ -118,13 +120,16 @@ func (s *seen) retriedRequests() int {
 	return s.retried
 }
 
-// tallied are an app's requests, by how they ended.
+// tallied are an app's requests by how they ended, and its attempts: by the
+// metric's name and the label, with a blank between.
 type tallied map[string]int
 
 func (o tallied) all() int {
 	sum := 0
-	for _, n := range o {
-		sum += n
+	for what, n := range o {
+		if strings.HasPrefix(what, "mulligan_requests_total ") {
+			sum += n
+		}
 	}
 	return sum
 }
@@ -136,14 +141,12 @@ func (a *app) counts() (tallied, error) {
 		return nil, err
 	}
 	o := tallied{}
+	labels := map[string]string{"mulligan_requests_total": "outcome", "mulligan_attempts_total": "result"}
 	for _, family := range families {
-		if family.GetName() != "mulligan_requests_total" {
-			continue
-		}
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
-				if label.GetName() == "outcome" {
-					o[label.GetValue()] += int(metric.GetCounter().GetValue())
+				if label.GetName() == labels[family.GetName()] {
+					o[family.GetName()+" "+label.GetValue()] += int(metric.GetCounter().GetValue())
 				}
 			}
 		}
@@ -151,12 +154,23 @@ func (a *app) counts() (tallied, error) {
 	return o, nil
 }
 
-// summary says what was done: a request is saved that a retry made succeed, and
-// failed that could have been retried, had it not been too often, or too much.
+// failed are the requests that got no answer, or one that a retry might have made
+// better: those without an answer for good are told by their one attempt.
+func (o tallied) failed() int {
+	n := o["mulligan_requests_total failed"]
+	for _, class := range policy.Classes() {
+		if class.Never() {
+			n += o["mulligan_attempts_total "+class.String()]
+		}
+	}
+	return n
+}
+
+// summary says what was done: a request is saved that a retry made succeed.
 // explain is how mulligan is asked to explain with the same configuration.
 func (s *spectator) summary(o tallied, explain string) string {
 	text := fmt.Sprintf("mulligan: %s, %d retried, %d saved, %d failed",
-		count(o.all(), "request"), s.seen.retriedRequests(), o["success_after_retry"], o["failed"])
+		count(o.all(), "request"), s.seen.retriedRequests(), o["mulligan_requests_total success_after_retry"], o.failed())
 	opaque := s.seen.opaque()
 	if len(opaque) == 0 {
 		return text

@@ -29,7 +29,10 @@ func TestSummary(t *testing.T) {
 			request(log, "GET", "a:80", "success_after_retry", 4)
 			request(log, "GET", "a:80", "failed", 2)
 			log.Warn("something else", slog.String("method", "GET"))
-		}, tallied{"success": 1, "success_after_retry": 1, "failed": 1}, "mulligan: 3 requests, 2 retried, 1 saved, 1 failed"},
+		}, tallied{"mulligan_requests_total success": 1, "mulligan_requests_total success_after_retry": 1, "mulligan_requests_total failed": 1}, "mulligan: 3 requests, 2 retried, 1 saved, 1 failed"},
+		{"no answer, for good", func(log *slog.Logger) { request(log, "GET", "a:443", "permanent", 1) },
+			tallied{"mulligan_requests_total permanent": 1, "mulligan_attempts_total tls_failure": 1, "mulligan_attempts_total 2xx": 7},
+			"mulligan: 1 request, 0 retried, 0 saved, 1 failed"},
 		{"one tunnel", func(log *slog.Logger) {
 			request(log, "CONNECT", "a:443", "success", 1)
 		}, nil, "mulligan: 0 requests, 0 retried, 0 saved, 0 failed; plus 1 tunnel that it could not see into (a:443)\n" +
@@ -40,7 +43,7 @@ func TestSummary(t *testing.T) {
 			}
 			request(log, "CONNECT", "dead:443", "failed", 3)
 			request(log, "GET", "plain:80", "success", 1)
-		}, tallied{"success": 1}, "mulligan: 1 request, 0 retried, 0 saved, 0 failed; plus 5 tunnels that it could not see into (c:8443, a:443, b:443 and 1 more)\n" +
+		}, tallied{"mulligan_requests_total success": 1}, "mulligan: 1 request, 0 retried, 0 saved, 0 failed; plus 5 tunnels that it could not see into (c:8443, a:443, b:443 and 1 more)\n" +
 			"hint: `mulligan explain https://c:8443/` says how to have the requests in it retried"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -127,8 +127,11 @@ func (h *head) header(skip h1.KnownName, first ...h1.Field) h1.Header {
 	return fields
 }
 
-// trailers makes a trailer section.
-func (h *head) trailers() (h1.Header, *h1.Error) {
+// trailers makes a trailer section: a server's, or a client's.
+func (h *head) trailers(server bool) (h1.Header, *h1.Error) {
+	if server {
+		h.strict()
+	}
 	switch {
 	case h.tooLarge():
 		return nil, headTooLarge("trailers")

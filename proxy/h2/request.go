@@ -21,8 +21,8 @@ func (h *head) request(req *h1.Request, end bool) *h1.Error {
 		return malformed("pseudo-fields of a request are missing")
 	case method == "" || !isAll(method, isToken):
 		return malformed("invalid :method")
-	case h.pseudo[pseudoScheme] == "":
-		return malformed("empty :scheme")
+	case !h1.EqualName([]byte(h.pseudo[pseudoScheme]), "https") && !h1.EqualName([]byte(h.pseudo[pseudoScheme]), "http"):
+		return malformed("invalid :scheme") // of what can be sent on
 	case !validPath(path, method):
 		return malformed("invalid :path")
 	}

@@ -198,7 +198,7 @@ func (c *ServerConn) trailersFor(s *stream, end bool) error {
 
 // endWithTrailers takes the decoded head as a message's trailers.
 func (c *conn) endWithTrailers(s *stream) error {
-	trailer, e := c.head.trailers()
+	trailer, e := c.head.trailers(c.server)
 	switch {
 	case e != nil && e.Kind == h1.HeadTooLarge:
 		s.failRead(e) // there is a stream left to say so on
