@@ -20,6 +20,16 @@ type clientPolicy struct {
 
 var errClientPolicy = errors.New("Mulligan-Policy must read like `max-attempts=1, total=2.5` (total in seconds)")
 
+// tighten adds what else was asked for: nothing loosens what was before.
+func (p *clientPolicy) tighten(more clientPolicy) {
+	if n := more.maxAttempts; n > 0 && (p.maxAttempts == 0 || n < p.maxAttempts) {
+		p.maxAttempts = n
+	}
+	if d := more.total; d > 0 && (p.total == 0 || d < p.total) {
+		p.total = d
+	}
+}
+
 // read takes one field: members `key=value` between commas. A key that is not
 // known is an error: a misspelt one would silently loosen what was asked for.
 func (p *clientPolicy) read(value string) error {
@@ -34,17 +44,13 @@ func (p *clientPolicy) read(value string) error {
 			if !ok {
 				return errClientPolicy
 			}
-			if p.maxAttempts == 0 || n < p.maxAttempts { // two lines never loosen each other
-				p.maxAttempts = n
-			}
+			p.tighten(clientPolicy{maxAttempts: n})
 		case "total":
 			d, err := parseSeconds(v)
 			if err != nil {
 				return errClientPolicy
 			}
-			if p.total == 0 || d < p.total {
-				p.total = d
-			}
+			p.tighten(clientPolicy{total: d})
 		default:
 			return errClientPolicy
 		}

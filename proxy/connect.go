@@ -30,12 +30,11 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 		return
 	}
 	x.to = target{host: string(host), port: port, named: named}
-	if up.TLS.Intercept {
-		x.up = up
+	x.aim(up, nil)
+	if up.TLS.Intercept && !x.seen.loop {
 		c.intercept()
 		return
 	}
-	x.aim(up, nil)
 	x.auth = x.tunnelAuthority(up)
 	x.lastClass = ""
 	x.enter()
@@ -75,8 +74,9 @@ type insideTunnel struct {
 	placement
 	latest *atomic.Pointer[placement] // what the last request found, where many come at once; nil: they do not
 
-	https      bool   // the tunnel is intercepted
-	serverName string // that the client asked for in TLS; "" where it did not say
+	policy     clientPolicy // of an intercepted one's CONNECT: it is for all that is inside
+	https      bool         // the tunnel is intercepted
+	serverName string       // that the client asked for in TLS; "" where it did not say
 }
 
 // placement is what a tunnel's host is found under.
@@ -162,6 +162,7 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		return
 	}
 	in := c.inside
+	x.seen.policy.tighten(in.policy)
 	https := in.https
 	if !originForm(req) {
 		var a, p []byte

@@ -25,7 +25,7 @@ type Signer interface {
 // whole policy. What turns out to be neither TLS nor HTTP is closed.
 func (c *clientConn) intercept() {
 	x, wire := &c.x, c.wire
-	in := &insideTunnel{host: x.to.host, port: x.to.port, placement: placement{snap: x.snap, up: x.up, named: x.to.named}}
+	in := &insideTunnel{host: x.to.host, port: x.to.port, placement: placement{snap: x.snap, up: x.up, named: x.to.named}, policy: x.seen.policy}
 	c.closing = true // whatever comes now, it is no next request of the proxy's
 	wire.StatusLine(1, 200, []byte("Connection established"))
 	wire.EndHead(h1.NoBody, 0)

@@ -442,3 +442,31 @@ func TestSharedConnection(t *testing.T) {
 		t.Errorf("%d connections", len(seen))
 	}
 }
+
+// TestInterceptedConnectIsHeeded: what the CONNECT of an intercepted tunnel asks for
+// holds for what is inside, and one that has come through here goes no further.
+func TestInterceptedConnectIsHeeded(t *testing.T) {
+	var calls atomic.Int32
+	i := intercept(t, true, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mulligan-Policy") != "" {
+			t.Error("Mulligan-Policy was sent on")
+		}
+		calls.Add(1)
+		w.WriteHeader(503)
+	}, nil)
+	for _, client2 := range []bool{false, true} {
+		calls.Store(0)
+		c := i.client(t, client2)
+		c.Transport.(*http.Transport).ProxyConnectHeader = http.Header{"Mulligan-Policy": {"max-attempts=2"}}
+		resp, _ := get(t, c, "https://"+i.host+"/")
+		if resp.StatusCode != 503 || calls.Load() != 2 {
+			t.Errorf("%d after %d attempts", resp.StatusCode, calls.Load())
+		}
+	}
+	resp, _ := get(t, i.client(t, false), "https://"+i.host+"/")
+	c := i.client(t, false)
+	c.Transport.(*http.Transport).ProxyConnectHeader = http.Header{"Via": {strings.Replace(resp.Header.Get("Via"), "2.0", "1.1", 1)}}
+	if _, err := c.Get("https://" + i.host + "/"); err == nil || !strings.Contains(err.Error(), "Bad Gateway") {
+		t.Errorf("a loop: %v", err)
+	}
+}

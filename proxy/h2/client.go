@@ -244,7 +244,7 @@ func (c *ClientConn) suspectIf(s *stream) {
 		return
 	}
 	c.suspect, c.asked = true, now
-	c.writePing(false, [8]byte{'a', 'l', 'i', 'v', 'e'})
+	c.ask()
 	c.armAt(c.deadAt())
 }
 

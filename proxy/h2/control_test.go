@@ -307,3 +307,31 @@ func TestOneWrite(t *testing.T) {
 		t.Errorf("%d writes", n)
 	}
 }
+
+// TestProbe: a server is asked for a sign of life with what has to be acknowledged,
+// and with no PING: those of gRPC end connections for a few of them.
+func TestProbe(t *testing.T) {
+	c, r := rawServer(t)
+	for range 3 {
+		seen := c.Probe()
+		switch f := r.frame().(type) {
+		case *http2.SettingsFrame:
+			if f.IsAck() || f.NumSettings() != 0 {
+				t.Fatalf("%v", f)
+			}
+		default:
+			t.Fatalf("%v", f)
+		}
+		select {
+		case <-seen:
+			t.Fatal("nothing has come")
+		default:
+		}
+		r.WriteSettingsAck()
+		wait(t, seen, "the sign of life")
+	}
+	seen := c.Probe()
+	r.nc.Close()
+	wait(t, seen, "the end of the connection")
+	wait(t, c.Probe(), "what is over")
+}

@@ -2,8 +2,10 @@ package h2
 
 import "mulligan/proxy/h1"
 
-// probePing tells nothing but that it is answered.
-var probePing = [8]byte{'p', 'r', 'o', 'b', 'e'}
+// ask makes the server say something, if it is there: SETTINGS that set nothing,
+// which it has to acknowledge (RFC 9113 section 6.5.3). It is no PING, since servers
+// of gRPC end connections on which more of those come than they like.
+func (c *ClientConn) ask() { c.writeSettings() }
 
 // probe is somebody who waits for a sign of life.
 type probe struct {
@@ -11,8 +13,8 @@ type probe struct {
 	seen  chan struct{}
 }
 
-// Probe asks the server for a sign of life, by a PING (RFC 9113 section 6.7). The
-// channel is closed when anything has come since, or the connection has ended.
+// Probe asks the server for a sign of life. The channel is closed when anything has
+// come since, or the connection has ended.
 // Streams go on, and may be opened, meanwhile.
 func (c *ClientConn) Probe() <-chan struct{} {
 	c.mu.Lock()
@@ -23,7 +25,7 @@ func (c *ClientConn) Probe() <-chan struct{} {
 		return p.seen
 	}
 	if len(c.probes) == 0 {
-		c.writePing(false, probePing)
+		c.ask()
 	}
 	c.probes = append(c.probes, p)
 	return p.seen

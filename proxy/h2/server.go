@@ -127,7 +127,7 @@ func (c *ServerConn) takeHead(id uint32, end bool) error {
 
 // accept begins a stream, or refuses it.
 func (c *ServerConn) accept(id uint32, end bool) error {
-	if len(c.streams) >= c.maxStreams || c.zombies >= c.maxStreams {
+	if len(c.streams) >= c.maxStreams || c.zombies >= c.maxStreams || c.handlers >= 2*c.maxStreams {
 		return c.refuse(id, http2.ErrCodeRefusedStream, c.useless(1))
 	}
 	s := &ServerStream{}
