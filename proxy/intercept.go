@@ -116,7 +116,7 @@ func (c *clientConn) serveOver(t *tls.Conn) {
 		c.serveShared(t)
 		return
 	}
-	c.s.change(func() { c.use(h1.NewServerConn(t, h1.Limits{Fields: maxFields})) })
+	c.s.change(func() { c.use(h1.NewServerConn(&clientTLS{Conn: t}, h1.Limits{Fields: maxFields})) })
 	c.s.watcher.add(&c.watch)
 	c.serveInside()
 }

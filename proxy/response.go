@@ -180,7 +180,7 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 		}
 		if err != nil {
 			x.log.brokeOff = true
-			x.c.resetCode = resetCode(err)
+			x.c.resetCode = codeForClient(err)
 			return x.breakOff(framing)
 		}
 		if !x.toClient(sc.Body(p)) {
@@ -189,6 +189,19 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 		if !uc.BodyDone() && !x.toClient(sc.Flush()) {
 			return false
 		}
+	}
+}
+
+// codeForClient is the code by which a client's stream ends, where the upstream has
+// reset its own in the middle of an answer. That it did not process the request, as
+// some codes say, is not true any more.
+func codeForClient(err error) uint32 {
+	const refused, internal = 0x7, 0x2 // RFC 9113 7
+	switch code := resetCode(err); code {
+	case refused, http11Required:
+		return internal
+	default:
+		return code
 	}
 }
 

@@ -53,7 +53,7 @@ func (c *clientConn) serveSecure(config *tls.Config) {
 		c.serveShared(t)
 		return
 	}
-	c.s.change(func() { c.use(h1.NewServerConn(t, h1.Limits{Fields: maxFields})) })
+	c.s.change(func() { c.use(h1.NewServerConn(&clientTLS{Conn: t}, h1.Limits{Fields: maxFields})) })
 	c.serve()
 }
 

@@ -21,6 +21,13 @@ func (c *conn) PeerGone() bool {
 	return gone
 }
 
+// Socket looks at the socket below nc, without reading or waiting: whether its peer
+// has closed its writing side or reset it, and whether there are bytes to read.
+func Socket(nc net.Conn) (gone, unread bool) {
+	control(tcp(nc), func(fd uintptr) { gone, unread = hungUp(fd), pending(fd) })
+	return gone, unread
+}
+
 // control runs f on the descriptor of a socket; nil and a closed one are fine.
 func control(s syscall.Conn, f func(fd uintptr)) {
 	if s == nil {

@@ -91,6 +91,9 @@ func (b *bubble) flood(most int, f func(i int) error) (n int) {
 		if f(n) != nil {
 			return n
 		}
+		if n%100 == 0 {
+			synctest.Wait() // the server has to come to it, too
+		}
 	}
 	b.Errorf("%d times, and the connection lives", most)
 	return n

@@ -215,6 +215,9 @@ func (s *stream) took(n, of int64, end bool) {
 // a while: an upstream may answer and close before it has read everything.
 func (c *conn) writeFailed(err error) {
 	c.writeDead = &ending{err: err}
+	if c.cause != nil {
+		c.writeDead = c.cause // the write was only ended by our closing
+	}
 	for _, p := range c.batch {
 		if !p.s.finished {
 			p.s.sentEnd = false // nobody heard it
