@@ -185,7 +185,7 @@ func (f *frames) drained() {
 	}
 }
 
-// answer is what a stream got.
+// heard is what a stream got.
 type heard struct {
 	interim []map[string]string // 1xx
 	head    map[string]string   // nil: none
@@ -252,6 +252,8 @@ func (f *frames) hearAll(t *testing.T, streams ...uint32) map[uint32]heard {
 func (h *heard) take(t *testing.T, frame http2.Frame) {
 	t.Helper()
 	switch frame := frame.(type) {
+	case nil:
+		t.Fatalf("the connection ended after %v", h)
 	case *http2.MetaHeadersFrame:
 		fields := fieldsOf(frame)
 		switch {

@@ -233,7 +233,7 @@ func TestOneLeafForAName(t *testing.T) {
 	}
 	serials := map[string]bool{}
 	for range clients {
-		if leaf := <-leaves; leaf != nil {
+		if leaf := soon(t, "a handshake", leaves); leaf != nil {
 			serials[leaf.SerialNumber.String()] = true
 		}
 	}

@@ -120,6 +120,20 @@ func (c *secureClient) ask(method, path, host string, fields ...string) response
 	return c.final(method)
 }
 
+// soon takes what comes over a channel, which has to be soon.
+func soon[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(2 * patience)
+	defer timer.Stop()
+	select {
+	case v := <-from:
+		return v
+	case <-timer.C:
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}
+
 // versions runs a test as a subtest for each version of HTTP that a client may
 // speak.
 func versions(t *testing.T, test func(t *testing.T, version int)) {

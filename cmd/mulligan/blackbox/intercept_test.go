@@ -23,7 +23,7 @@ func TestCurlIntercepted(t *testing.T) {
 		w.Header().Set("Got-Via", strings.Join(r.Header["Via"], "|"))
 		w.Header().Set("Got-Agent", r.Header.Get("User-Agent"))
 		if n == 1 {
-			http.Error(w, "busy", 503)
+			http.Error(w, "busy", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintf(w, "%s %s %s", r.Proto, r.Method, r.RequestURI)
@@ -270,15 +270,8 @@ func (c *earlyConn) Write(p []byte) (int, error) {
 func (c *earlyConn) Read(p []byte) (int, error) {
 	if !c.seen {
 		c.seen = true
-		one, tail := make([]byte, 1), ""
-		for !strings.HasSuffix(tail, "\r\n\r\n") {
-			if _, err := io.ReadFull(c.r, one); err != nil {
-				return 0, err
-			}
-			tail += string(one)
-		}
-		if !strings.HasPrefix(tail, "HTTP/1.1 200") {
-			return 0, fmt.Errorf("CONNECT: %q", tail)
+		if head := connectHead(c.r); !strings.HasPrefix(head, "HTTP/1.1 200") {
+			return 0, fmt.Errorf("CONNECT: %q", head)
 		}
 	}
 	return c.r.Read(p)
@@ -370,7 +363,7 @@ func TestLocalCA(t *testing.T) {
 	if err := leaf.CheckSignatureFrom(root); err != nil {
 		t.Error(err)
 	}
-	if leaf.IsCA || len(leaf.DNSNames) != 1 || leaf.DNSNames[0] != "api.localhost" || leaf.NotAfter.Sub(time.Now()) > 25*time.Hour || leaf.NotAfter.After(root.NotAfter) {
+	if leaf.IsCA || len(leaf.DNSNames) != 1 || leaf.DNSNames[0] != "api.localhost" || time.Until(leaf.NotAfter) > 25*time.Hour || leaf.NotAfter.After(root.NotAfter) {
 		t.Errorf("leaf: CA %v, for %q, until %v", leaf.IsCA, leaf.DNSNames, leaf.NotAfter)
 	}
 	data := filepath.Join(filepath.Dir(p.file), "mulligan-data")
@@ -508,15 +501,77 @@ func TestDrainInside(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		go func() { results <- p.caller(version).do("GET", "https://api.localhost:"+u.port+"/", "") }()
 	}
-	<-came
-	<-came
+	soon(t, "a request", came)
+	soon(t, "the other request", came)
 	p.signal(syscall.SIGTERM)
 	p.says("draining")
 	close(go1)
 	for range 2 {
-		r := <-results
+		r := soon(t, "an answer", results)
 		want(t, "the body of a request in flight", r.Body, "whole")
 		want(t, "status", r.Status, 200)
 	}
 	p.expectExit(0)
+}
+
+// Interception opens no way around: own listeners are denied to the requests
+// inside, and the tunnel itself needs the proxy's credentials.
+func TestInterceptionOpensNoWayAround(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	p := startInside(t, "upstreams:\n"+ca.intercepting("all", `127.0.0.1, "*.localhost"`, ""))
+	versions(t, func(t *testing.T, version int) {
+		for _, addr := range []string{p.proxy, p.admin, strings.Replace(p.admin, "127.0.0.1", "admin.localhost", 1)} {
+			r := p.caller(version).do("GET", "https://"+addr+"/metrics", "")
+			r.expectProblem(t, 403, denied)
+		}
+	})
+	u := answersTo(t, ca)
+	locked := startInside(t, `
+listen: {proxy: "@PROXY@", admin: "@ADMIN@", auth: {username: u, password: pw}}
+upstreams:
+`+ca.intercepting("all", `"*.localhost"`, ""))
+	host := "api.localhost:" + u.port
+	c := dial(t, locked.proxy)
+	c.send(lines("CONNECT "+host+" HTTP/1.1", "Host: "+host))
+	c.next("CONNECT").expectProblem(t, 407, "attempts=0; stop=permanent")
+	c = dial(t, locked.proxy)
+	c.send(lines("CONNECT "+host+" HTTP/1.1", "Host: "+host, "Proxy-Authorization: "+basic("u", "pw")))
+	want(t, "CONNECT", c.next("CONNECT").Status, 200)
+	s, err := locked.handshake(c, "api.localhost", "h2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "inside nobody is asked", askOver(t, s, host), 200)
+	want(t, "requests seen", u.seen("/"), 1)
+}
+
+// An upgrade goes through interception, to an upstream that likes HTTP/2 better.
+func TestUpgradeInside(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	u := newSite(t, ca, 2, func(w http.ResponseWriter, r *http.Request, n int) {
+		if r.Header.Get("Upgrade") == "" {
+			fmt.Fprint(w, r.Proto)
+			return
+		}
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(conn, rw)
+	})
+	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	host := "api.localhost:" + u.port
+	c := p.secure1(host)
+	want(t, "before", c.ask("GET", "/", host).Body, "HTTP/2.0")
+	c.send(lines("GET /up HTTP/1.1", "Host: "+host, "Connection: Upgrade", "Upgrade: echo"))
+	want(t, "status", c.next("GET").Status, 101)
+	c.send("hello")
+	expectBytes(t, "what came back", c.r, "hello")
+	c.Conn.Close()
+	p.wantMetric(0, "mulligan_requests_in_flight")
 }
