@@ -41,7 +41,8 @@ and where an upstream has tls.intercept
                NODE_EXTRA_CA_CERTS, DENO_CERT, WGETRC: each names a file with what
                it named before, or the system's certificates, and one more
   goes on      PHP_INI_SCAN_DIR
-Go and Ruby programs call localhost and loopback addresses directly all the same.
+Go and Ruby programs call localhost and loopback addresses directly all the same,
+and Java programs cannot give the credentials that listen.auth asks for.
 
   --quiet      nothing on standard error but warnings and errors
   --verbose    the whole log there, as ` + "`log:`" + ` in the configuration has it

@@ -117,13 +117,7 @@ func (c *ClientConn) Open() *ClientStream {
 	return s
 }
 
-// Usable reports whether Open may succeed, now or when a stream has ended.
-func (c *ClientConn) Usable() bool {
-	c.mu.Lock()
-	defer c.unlock()
-	return c.usable()
-}
-
+// usable reports whether Open may succeed, now or when a stream has ended.
 func (c *ClientConn) usable() bool {
 	return !c.over && c.cause == nil && c.writeDead == nil && !c.draining && !c.leaving && !c.suspect &&
 		int64(c.nextID)+2*int64(len(c.unsent)) < maxStreamID

@@ -65,7 +65,7 @@ func TestServerLimit(t *testing.T) {
 		if s != nil {
 			s.Close()
 		}
-		return s == nil && c.Usable()
+		return s == nil && usable(c)
 	})
 }
 
@@ -214,7 +214,7 @@ func TestDrainClient(t *testing.T) {
 	c := dial(t, a, ClientConfig{OnClose: func() { close(closed) }})
 	s := open(t, c)
 	c.Drain()
-	if c.Open() != nil || c.Usable() {
+	if c.Open() != nil || usable(c) {
 		t.Error("a stream can be opened")
 	}
 	get(s, "/")

@@ -140,7 +140,7 @@ func TestUnwritten(t *testing.T) {
 		if s.Written() != 0 || !s.Failed() || s.Finished() {
 			t.Error("something is said to be written")
 		}
-		if c.Open() != nil || c.Usable() {
+		if c.Open() != nil || usable(c) {
 			t.Error("it can still be used")
 		}
 	})
@@ -151,7 +151,7 @@ func TestUnwritten(t *testing.T) {
 		old.Flush()
 		want[*http2.HeadersFrame](r)
 		r.WriteGoAway(1, http2.ErrCodeNo, nil)
-		eventually(t, "no more streams", func() bool { return !c.Usable() })
+		eventually(t, "no more streams", func() bool { return !usable(c) })
 		get(s, "/")
 		_, err := s.FinishAndReadResponse(nil, nil, "GET")
 		wantError(t, err, h1.NothingWritten, 0)
@@ -215,8 +215,8 @@ func TestServerSeesReset(t *testing.T) {
 	r := rawClient(t, ServerConfig{}, func(s *ServerStream) {
 		_, err := readAll(s)
 		got <- err
-		if code, ok := s.ResetCode(); !ok || code != uint32(http2.ErrCodeCancel) || !s.PeerGone() {
-			t.Errorf("code %d %v", code, ok)
+		if !s.PeerGone() {
+			t.Error("the client has not left")
 		}
 		got <- answer(s, 200, "x")
 	})

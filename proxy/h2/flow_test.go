@@ -363,7 +363,7 @@ func TestChaos(t *testing.T) {
 	wg.Wait()
 	wantBalance(t, &c.conn)
 	wantBalance(t, &sc.conn)
-	if !c.Usable() {
+	if !usable(c) {
 		t.Error("the connection did not live through it")
 	}
 }

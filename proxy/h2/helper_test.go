@@ -184,3 +184,10 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	c.writes.Add(1)
 	return c.Conn.Write(p)
 }
+
+// usable asks a client's connection whether it takes streams, now or later.
+func usable(c *ClientConn) bool {
+	c.mu.Lock()
+	defer c.unlock()
+	return c.usable()
+}

@@ -31,10 +31,3 @@ func (s *stream) ClearInterrupt() {
 	defer s.c.unlock()
 	s.stopped = 0
 }
-
-// Interrupted reports whether reads or writes are interrupted.
-func (s *stream) Interrupted() bool {
-	s.c.mu.Lock()
-	defer s.c.unlock()
-	return s.stopped != 0
-}

@@ -189,7 +189,7 @@ func (c *conn) resetFrame(f *http2.RSTStreamFrame) error {
 		}
 		return c.useless(1)
 	}
-	s.heard, s.wasReset, s.resetCode = true, true, f.ErrCode
+	s.heard, s.wasReset = true, true
 	fair := s.sentEnd || h1.Now()-s.began >= int64(resetAge)
 	e := s.resetError(f.ErrCode, "the peer reset the stream", nil)
 	c.theirs.add(s.id)

@@ -38,7 +38,6 @@ type stream struct {
 	heard      bool       // a frame has come
 	final      bool       // the final head has come
 	wasReset   bool       // by the peer
-	resetCode  http2.ErrCode
 
 	// writing: see send.go
 	writes     sync.Cond
@@ -164,13 +163,6 @@ func (s *stream) PeerGone() bool {
 	s.c.mu.Lock()
 	defer s.c.unlock()
 	return s.wasReset || s.c.over || s.c.cause != nil && s.c.cause.err != nil
-}
-
-// ResetCode returns the code of the peer's RST_STREAM, and whether there was one.
-func (s *stream) ResetCode() (uint32, bool) {
-	s.c.mu.Lock()
-	defer s.c.unlock()
-	return uint32(s.resetCode), s.wasReset
 }
 
 // Close ends the stream: nothing is sent where both messages are complete, else

@@ -205,7 +205,7 @@ func TestClientIdle(t *testing.T) {
 		if d := time.Since(began); d != 10*time.Second {
 			t.Errorf("ended after %v", d)
 		}
-		if c.Open() != nil || c.Usable() {
+		if c.Open() != nil || usable(c) {
 			t.Error("it can be used")
 		}
 	})
@@ -222,7 +222,7 @@ func TestSuspect(t *testing.T) {
 			get(quick, "/")
 			quick.Flush()
 			quick.Close()
-			if !c.Usable() {
+			if !usable(c) {
 				t.Error("suspected at once")
 			}
 			s := c.Open()
@@ -230,7 +230,7 @@ func TestSuspect(t *testing.T) {
 			s.Flush()
 			time.Sleep(5 * time.Second)
 			s.Close()
-			if c.Usable() || c.Open() != nil {
+			if usable(c) || c.Open() != nil {
 				t.Error("it is not suspected")
 			}
 			synctest.Wait()
@@ -238,7 +238,7 @@ func TestSuspect(t *testing.T) {
 			if answers {
 				r.WritePing(true, [8]byte{'a', 'l', 'i', 'v', 'e'})
 				synctest.Wait()
-				if !c.Usable() || room == before {
+				if !usable(c) || room == before {
 					t.Error("it is still suspected")
 				}
 				return

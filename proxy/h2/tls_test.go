@@ -54,7 +54,7 @@ func TestOverTLS(t *testing.T) {
 		t.Error("another connection")
 	}
 	sc.Drain()
-	eventually(t, "the connection ends", func() bool { return !c.Usable() })
+	eventually(t, "the connection ends", func() bool { return !usable(c) })
 }
 
 // TestAlert: the peer's TLS alert is found in the error.
