@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mulligan/proxy/h1"
@@ -19,9 +20,10 @@ type clientTLS struct {
 	reading sync.Mutex // held by who reads
 	ahead   []byte     // what was read while the end was looked for
 	ended   error
+	left    atomic.Bool // there was an end
 
-	deadlines sync.Mutex
-	deadline  time.Time // for reads, as set from outside
+	deadlines sync.Mutex // never held while anything is waited for
+	deadline  time.Time  // for reads, as set from outside
 }
 
 // Read implements net.Conn.
@@ -63,28 +65,42 @@ const (
 // PeerGone reports whether the client has closed its writing side, in TLS or below
 // it. While somebody reads, that one will see it. What the client sends ahead of its
 // turn hides it.
+//
+// It never waits, so TLS is read in a goroutine of its own: a KeyUpdate of the
+// client's wants to be answered, and may wait for a write that the client does not
+// read. What is found shows the next time.
 func (c *clientTLS) PeerGone() bool {
 	gone, unread := h1.Socket(c.Conn)
-	if gone || !c.reading.TryLock() {
-		return gone
+	if gone || c.left.Load() {
+		return true
 	}
-	defer c.reading.Unlock()
-	if unread && len(c.ahead) == 0 && c.ended == nil {
-		c.look()
+	if unread && c.reading.TryLock() {
+		if len(c.ahead) > 0 || c.ended != nil {
+			c.reading.Unlock()
+		} else {
+			go c.look()
+		}
 	}
-	return c.ended != nil
+	return false
 }
 
-// look reads what has come.
+// look reads what has come, and lets others read then. A deadline that is set
+// meanwhile holds for it too.
 func (c *clientTLS) look() {
+	defer c.reading.Unlock()
 	c.deadlines.Lock()
-	defer c.deadlines.Unlock()
-	c.Conn.SetReadDeadline(time.Now().Add(lookFor))
-	defer func() { c.Conn.SetReadDeadline(c.deadline) }()
+	if c.deadline.IsZero() { // else the reading is interrupted already
+		c.Conn.SetReadDeadline(time.Now().Add(lookFor))
+	}
+	c.deadlines.Unlock()
 	b := make([]byte, lookAhead)
 	n, err := c.Conn.Read(b)
+	c.deadlines.Lock()
+	c.Conn.SetReadDeadline(c.deadline)
+	c.deadlines.Unlock()
 	c.ahead = b[:n]
 	if n == 0 && err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.ended = err
+		c.left.Store(true)
 	}
 }

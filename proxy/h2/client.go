@@ -41,6 +41,7 @@ type ClientConn struct {
 	suspect  bool  // a PING waits for an answer: see suspectIf
 	asked    int64 // since when
 	probes   []probe
+	probed   int64 // when the server was asked last
 }
 
 // ClientStream is one request and its response.

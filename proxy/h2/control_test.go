@@ -2,7 +2,9 @@ package h2
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -334,4 +336,20 @@ func TestProbe(t *testing.T) {
 	r.nc.Close()
 	wait(t, seen, "the end of the connection")
 	wait(t, c.Probe(), "what is over")
+}
+
+// TestProbesAtOnce: one that comes while the answer to the one before is being taken
+// gets an answer of its own.
+func TestProbesAtOnce(t *testing.T) {
+	c, _ := pair(t, echo)
+	for range 200 {
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				runtime.Gosched()
+				wait(t, c.Probe(), "a sign of life")
+			})
+		}
+		all.Wait()
+	}
 }

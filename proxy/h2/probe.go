@@ -25,6 +25,7 @@ func (c *ClientConn) Probe() <-chan struct{} {
 		return p.seen
 	}
 	if len(c.probes) == 0 {
+		c.probed = p.since
 		c.ask()
 	}
 	c.probes = append(c.probes, p)
@@ -44,4 +45,8 @@ func (c *ClientConn) answerProbes(last int64) {
 	}
 	clear(c.probes[len(kept):])
 	c.probes = kept
+	if len(kept) > 0 && last >= c.probed { // what they wait for was the answer to the one before
+		c.probed = h1.Now()
+		c.ask()
+	}
 }
