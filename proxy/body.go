@@ -53,18 +53,19 @@ func (b *requestBody) begin(x *exchange) {
 		return
 	}
 	wanted := x.session.WouldRetry()
+	refusable := !wanted && x.session.RetriesRefused() && x.auth.links.mayRefuse()
+	b.counted = wanted
 	if p, ok := x.c.sc.BufferedBody(); ok {
 		b.here, b.whole = true, p
 		b.done.Store(true)
 		b.oneWay = int64(len(p)) > limit
-		if wanted && len(p) > 0 {
+		if (wanted || refusable) && len(p) > 0 {
 			b.book(int64(len(p)))
 		}
 		return
 	}
 	b.done.Store(false)
-	b.counted = wanted
-	keep := x.session.MayRetry(true) || x.to.https && x.session.RetriesRefused()
+	keep := x.session.MayRetry(true) || refusable
 	if x.req.ContentLength > limit {
 		keep = false
 		b.tooLong(metrics.RequestLimit)
@@ -121,6 +122,14 @@ func (b *requestBody) count(n int64) {
 func (b *requestBody) stopKeeping(over metrics.Limit) {
 	if b.keeping.Swap(false) {
 		b.tooLong(over)
+	}
+}
+
+// letGo says that the body will not be sent again: an answer goes to the client. What
+// is kept of it is given back with its next piece, by who moves it.
+func (b *requestBody) letGo() {
+	if b.pump != nil && b.keeping.Load() {
+		b.keeping.Store(false)
 	}
 }
 
@@ -310,6 +319,9 @@ func (b *requestBody) next(uc upstreamSide) error {
 func (b *requestBody) keep(p []byte) {
 	n := int64(len(p))
 	if !b.keeping.Load() {
+		if b.kept.size > 0 {
+			b.dropKept() // see letGo
+		}
 		b.count(n)
 		return
 	}
@@ -351,10 +363,10 @@ func (b *requestBody) clientFailed(err error) error {
 func (b *requestBody) book(n int64) {
 	switch {
 	case b.oneWay:
-		b.x.up.metrics.NotReplayable(metrics.RequestLimit)
+		b.tooLong(metrics.RequestLimit)
 	case !b.x.s.buffered.take(n):
 		b.oneWay = true
-		b.x.up.metrics.NotReplayable(metrics.TotalLimit)
+		b.tooLong(metrics.TotalLimit)
 	default:
 		b.booked = n
 	}

@@ -64,7 +64,7 @@ const (
 
 // PeerGone reports whether the client has closed its writing side, in TLS or below
 // it. While somebody reads, that one will see it. What the client sends ahead of its
-// turn hides it.
+// turn hides it, and so does an end that came in one piece with the request.
 //
 // It never waits, so TLS is read in a goroutine of its own: a KeyUpdate of the
 // client's wants to be answered, and may wait for a write that the client does not

@@ -470,3 +470,35 @@ func TestInterceptedConnectIsHeeded(t *testing.T) {
 		t.Errorf("a loop: %v", err)
 	}
 }
+
+// TestUploadBehindItsAnswer: of a body that is kept for nothing but an upstream's
+// refusal, nothing is kept once the answer goes to the client.
+func TestUploadBehindItsAnswer(t *testing.T) {
+	got := make(chan int64, 1)
+	i := intercept(t, true, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		n, _ := io.CopyN(io.Discard, r.Body, 500<<10)
+		got <- n
+		io.Copy(io.Discard, r.Body)
+	}, func(u *policy.Upstream) {
+		if err := u.Default.Retry.RetryOn.Add("refused_stream"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	from, to := io.Pipe()
+	req, _ := http.NewRequest("POST", "https://"+i.host+"/", from)
+	resp, err := i.client(t, true).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	to.Write(make([]byte, 500<<10))
+	if n := <-got; n != 500<<10 {
+		t.Fatalf("%d bytes arrived", n)
+	}
+	if !eventually(func() bool { return gauge(t, i.reg, "mulligan_buffered_bytes", "") == 0 }) {
+		t.Errorf("%v bytes are kept", gauge(t, i.reg, "mulligan_buffered_bytes", ""))
+	}
+	to.Close()
+}

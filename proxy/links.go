@@ -114,6 +114,17 @@ func (l *links) single(ctx func() context.Context, w wanted, elsewhere <-chan st
 	return uc, reused, nil
 }
 
+// mayRefuse reports whether what goes out may be refused without being looked at, as
+// streams of HTTP/2 are.
+func (l *links) mayRefuse() bool {
+	if !l.tls {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.only1 && l.speaks != http1
+}
+
 // makeWay ends a shared connection that nobody uses where there is no place for a
 // connection of HTTP/1.1, as the pool does with its own idle ones.
 func (l *links) makeWay() {
@@ -203,10 +214,8 @@ func (l *links) dialled(uc upstreamSide, reused bool, err error) (upstreamSide, 
 		defer l.room.ring()
 	}
 	switch {
-	case errors.Is(err, h1.ErrElsewhere):
-		return nil, err
-	case errors.Is(err, context.Canceled): // a client that left says nothing of the server
-		return nil, err
+	case errors.Is(err, h1.ErrElsewhere), errors.Is(err, h1.ErrPoolFull), errors.Is(err, h1.ErrPoolClosed), errors.Is(err, context.Canceled):
+		return nil, err // nothing was dialled, or for a client that left: neither says anything of the server
 	case err != nil:
 		l.speaks = unanswered
 		return nil, err

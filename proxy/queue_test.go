@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mulligan/policy"
@@ -48,6 +49,7 @@ const busy = "HTTP/1.1 503 Busy\r\nX-Why: load\r\nContent-Length: 4\r\n\r\nbusy"
 func TestRetryWithoutAConnection(t *testing.T) {
 	inBubble(t, queueing(), answers(busy, ""), func(b *bubble) {
 		wantBusy(b, queueBehindAnother(b), "window")
+		synctest.Wait() // what was held is given back behind the answer
 		if n := counter(b, b.reg, "mulligan_attempts_total", "result=5xx"); n != 1 {
 			b.Errorf("%v attempts were answered, want 1", n)
 		}

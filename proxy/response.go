@@ -65,7 +65,8 @@ func (x *exchange) abandon(d *policy.Decision) {
 // deliver gives the client the response in hand.
 func (x *exchange) deliver(r result, d policy.Decision) {
 	resp, sc := x.resp, x.c.sc
-	x.c.watch.await(false)             // the window ends with the header
+	x.c.watch.await(false) // the window ends with the header
+	x.body.letGo()
 	if x.whole && x.body.pump != nil { // only a pump finds a body malformed
 		x.c.watch.answer(x.uc)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // PeerGone reports whether the peer has closed its writing side or reset the
-// connection, without reading or waiting. Bytes that wait to be read do not hide
+// connection, without waiting. Bytes that wait to be read do not hide
 // it on linux. A connection that is no socket is asked for a PeerGone of its
 // own, and without one is never gone.
 func (c *conn) PeerGone() bool {

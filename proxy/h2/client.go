@@ -38,7 +38,7 @@ type ClientConn struct {
 	open     int       // streams that were opened and have not ended
 	unsent   []*stream // those of them of which nothing was framed
 	draining bool
-	suspect  bool  // a PING waits for an answer: see suspectIf
+	suspect  bool  // a question waits for its answer: see suspectIf
 	asked    int64 // since when
 	probes   []probe
 	probed   int64 // when the server was asked last
