@@ -240,7 +240,9 @@ func TestGRPCTimeoutIsTheWindow(t *testing.T) {
 	want(t, "calls", len(g.times("down")), 1)
 	p.wantMetric(1, "mulligan_retries_denied_total", "upstream=slow", "stop=window")
 	code, _ = timed("hang", time.Second)
-	want(t, "a call that hangs", code, codes.DeadlineExceeded)
+	if code != codes.DeadlineExceeded && code != codes.Unavailable { // whose clock is first: the client's, or ours, which is a 504
+		t.Errorf("a call that hangs: %v", code)
+	}
 	soon(t, "the server's call to end with its deadline", gone)
 	want(t, "calls that hang", len(g.times("hang")), 1)
 	p.wantMetric(0, "mulligan_requests_in_flight")
