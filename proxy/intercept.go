@@ -116,9 +116,14 @@ func (c *clientConn) serveOver(t *tls.Conn) {
 		c.serveShared(t)
 		return
 	}
-	c.s.change(func() { c.use(h1.NewServerConn(&clientTLS{Conn: t}, h1.Limits{Fields: maxFields})) })
+	c.useTLS(t)
 	c.s.watcher.add(&c.watch)
 	c.serveInside()
+}
+
+// useTLS makes a TLS connection what requests of HTTP/1.1 are read from.
+func (c *clientConn) useTLS(t *tls.Conn) {
+	c.s.change(func() { c.use(h1.NewServerConn(&clientTLS{Conn: t}, h1.Limits{Fields: maxFields})) })
 }
 
 // recordHandshake is the type of a TLS record that a connection begins with (RFC

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-
-	"mulligan/proxy/h1"
 )
 
 // listenerTLS is how TLS is spoken on a listener; nil: not at all. HTTP/2 is for
@@ -53,7 +51,7 @@ func (c *clientConn) serveSecure(config *tls.Config) {
 		c.serveShared(t)
 		return
 	}
-	c.s.change(func() { c.use(h1.NewServerConn(&clientTLS{Conn: t}, h1.Limits{Fields: maxFields})) })
+	c.useTLS(t)
 	c.serve()
 }
 

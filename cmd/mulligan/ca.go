@@ -17,16 +17,7 @@ It is kept in data_dir, and made there when there is none yet.
 ` + configUsage
 
 func runCA(t terminal, args []string) error {
-	f := newFlags("ca", caUsage)
-	find := configFlag(f, t)
-	if _, err := f.parse(t, args, 0); err != nil {
-		return err
-	}
-	src, err := find()
-	if err != nil {
-		return err
-	}
-	cfg, err := src.load()
+	_, cfg, err := loadAsked(t, "ca", caUsage, args)
 	if err != nil {
 		return err
 	}

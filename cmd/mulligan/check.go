@@ -10,16 +10,7 @@ line, column and a hint. Starts nothing. Exit status 1 where there are errors.
 ` + configUsage
 
 func runCheck(t terminal, args []string) error {
-	f := newFlags("check", checkUsage)
-	find := configFlag(f, t)
-	if _, err := f.parse(t, args, 0); err != nil {
-		return err
-	}
-	src, err := find()
-	if err != nil {
-		return err
-	}
-	cfg, err := src.load()
+	src, cfg, err := loadAsked(t, "check", checkUsage, args)
 	if err != nil {
 		return err
 	}

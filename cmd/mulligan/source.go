@@ -113,3 +113,18 @@ func (s *source) String() string {
 	}
 	return s.path
 }
+
+// loadAsked reads the configuration for a verb that takes nothing but --config.
+func loadAsked(t terminal, verb, usage string, args []string) (*source, *config.Config, error) {
+	f := newFlags(verb, usage)
+	find := configFlag(f, t)
+	if _, err := f.parse(t, args, 0); err != nil {
+		return nil, nil, err
+	}
+	src, err := find()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := src.load()
+	return src, cfg, err
+}
