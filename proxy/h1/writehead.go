@@ -113,14 +113,6 @@ func (w *Writer) note(k KnownName, value []byte) {
 	}
 }
 
-// AppendHead writes whole lines, each with its CRLF, as they are: fields of the
-// head that was begun, or whole 1xx responses before it is. What they say about
-// framing is not looked at.
-func (w *Writer) AppendHead(lines []byte) {
-	w.hold()
-	w.wait = append(w.wait, lines...)
-}
-
 // EndHead ends the head; length is that of a Length body. Fields that say how
 // the body is framed may have been written; what is missing of them is added,
 // and Connection: close for UntilClose. If they say something else, the message

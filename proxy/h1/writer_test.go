@@ -88,11 +88,13 @@ func TestWriter(t *testing.T) {
 			s.Finish(nil)
 		}, "HTTP/1.1 200 \r\nA: b  C: d \r\nE: f g\r\n\r\n", 1},
 		{"1xx with the final head", func(s *ServerConn) {
-			s.AppendHead([]byte("HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"))
+			s.StatusLine(1, 103, []byte("Early"))
+			s.FieldString("Link", "x")
+			s.EndHead(NoBody, 0)
 			s.StatusLine(1, 100, []byte("Continue"))
 			s.EndHead(NoBody, 0)
 			s.StatusLine(1, 204, nil)
-			s.AppendHead([]byte("A: b\r\n"))
+			s.FieldString("A", "b")
 			s.EndHead(NoBody, 0)
 			s.Finish(nil)
 		}, "HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 \r\nA: b\r\n\r\n", 1},
