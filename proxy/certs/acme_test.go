@@ -154,7 +154,7 @@ func (p *pebble) roots() *x509.CertPool {
 // whatever challenge has a port.
 func (p *pebble) config(httpPort, alpnPort int) Config {
 	return Config{
-		Names: []string{"proxy.test"}, Storage: p.t.TempDir(),
+		Names: []string{ownName()}, Storage: p.t.TempDir(),
 		ACME: &ACME{
 			Email: "ops@proxy.test", Directory: "https://127.0.0.1:" + p.directory + "/dir",
 			CAFile:   p.write("roots.pem", p.local.RootPEM()),
@@ -188,7 +188,7 @@ func TestACME(t *testing.T) {
 			addr := serve(ln, m.TLS())
 			roots := p.roots()
 			serial := func() string {
-				state, err := dial(addr, &tls.Config{RootCAs: roots, ServerName: "proxy.test", NextProtos: []string{"h2"}})
+				state, err := dial(addr, &tls.Config{RootCAs: roots, ServerName: cfg.Names[0], NextProtos: []string{"h2"}})
 				if err != nil {
 					return ""
 				}
@@ -207,7 +207,7 @@ func TestACME(t *testing.T) {
 			// What is stored is served at once by the next process.
 			m.Close()
 			again, _ := start(t, cfg)
-			if _, err := again.TLS().GetCertificate(&tls.ClientHelloInfo{ServerName: "proxy.test"}); err != nil {
+			if _, err := again.TLS().GetCertificate(&tls.ClientHelloInfo{ServerName: cfg.Names[0]}); err != nil {
 				t.Error("not taken from the storage:", err)
 			}
 		})

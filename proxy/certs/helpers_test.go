@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -97,6 +99,13 @@ func start(t *testing.T, cfg Config) (*Managed, *logBuffer) {
 	})
 	return m, log
 }
+
+var ownNumber atomic.Int64
+
+// ownName is a name that no other listener of this process has a certificate
+// for. Certmagic holds a name's next renewal back, in the whole process, where a
+// closed listener's was cancelled.
+func ownName() string { return fmt.Sprintf("proxy%d.test", ownNumber.Add(1)) }
 
 // listen opens a socket until the test ends.
 func listen(t *testing.T, addr string) net.Listener {

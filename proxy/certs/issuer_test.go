@@ -129,14 +129,14 @@ func TestInternalDamaged(t *testing.T) {
 // TestInternalRenews: the listener shows a new certificate, without a restart.
 // Here each is due at once.
 func TestInternalRenews(t *testing.T) {
-	a := newTestAuthority(t)
+	a, name := newTestAuthority(t), ownName()
 	m, log := start(t, Config{
-		Internal: a, Storage: t.TempDir(), Names: []string{"proxy.test"},
+		Internal: a, Storage: t.TempDir(), Names: []string{name},
 		magic: tuning{renewEvery: 50 * time.Millisecond, renewRatio: 0.99},
 	})
 	addr := serve(listen(t, "127.0.0.1:0"), m.TLS())
 	serial := func() string {
-		state, err := dial(addr, &tls.Config{RootCAs: pool(a), ServerName: "proxy.test"})
+		state, err := dial(addr, &tls.Config{RootCAs: pool(a), ServerName: name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,6 +146,51 @@ func TestInternalRenews(t *testing.T) {
 	until(t, "another certificate", func() bool { return serial() != first })
 	if log.count("renewal=true") == 0 {
 		t.Error("not logged:", log)
+	}
+}
+
+// TestStorageClosed: certmagic's goroutines, which cannot be waited for, leave
+// nothing behind once a listener has been closed, but whoever holds a lock may
+// finish, and is waited for.
+func TestStorageClosed(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	s := newStorage(dir)
+	for _, name := range []string{"a", "b"} {
+		if err := s.Lock(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := s.close()
+	if err := s.Store(ctx, "certificates/own", nil); err != nil {
+		t.Error("the holder of a lock cannot finish:", err)
+	}
+	for i, name := range []string{"a", "b"} {
+		select {
+		case <-done:
+			t.Error("not waited for, locks given back:", i)
+		default:
+		}
+		if err := s.Unlock(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-done:
+	default:
+		t.Error("the last lock's end is not told")
+	}
+	if err := s.Store(ctx, "late/write", nil); !errors.Is(err, context.Canceled) {
+		t.Error("a write after the end:", err)
+	}
+	if err := s.Lock(ctx, "late"); !errors.Is(err, context.Canceled) {
+		t.Error("a lock after the end:", err)
+	}
+	if ok, err := s.TryLock(ctx, "late"); ok || !errors.Is(err, context.Canceled) {
+		t.Error("a lock after the end:", ok, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != "certificates" || entries[1].Name() != "locks" {
+		t.Error("left behind:", entries, err)
 	}
 }
 

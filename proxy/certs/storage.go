@@ -8,14 +8,15 @@ import (
 )
 
 // storage is certmagic's file storage for one listener, which knows whether
-// certmagic works with it: whoever gets a certificate holds a lock. Certmagic's
-// own goroutines can be told to end, but not be waited for.
+// certmagic works with it: whoever gets a certificate holds a lock, and writes
+// before it takes one to see that it can. Certmagic's own goroutines can be told
+// to end, but not be waited for.
 type storage struct {
 	certmagic.FileStorage
 	mu     sync.Mutex
-	held   int
+	held   int // locks and writes
 	closed bool
-	idle   chan struct{} // closed when no lock is held any more, nor will be
+	idle   chan struct{} // closed when nothing is held any more, nor will be
 }
 
 func newStorage(path string) *storage {
@@ -52,6 +53,19 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	return s.FileStorage.Unlock(ctx, name)
 }
 
+// Store implements certmagic.Storage. Whoever holds a lock may store to the end.
+func (s *storage) Store(ctx context.Context, key string, value []byte) error {
+	s.mu.Lock()
+	if s.closed && s.held == 0 {
+		s.mu.Unlock()
+		return context.Canceled
+	}
+	s.held++
+	s.mu.Unlock()
+	defer s.leave()
+	return s.FileStorage.Store(ctx, key, value)
+}
+
 func (s *storage) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +83,8 @@ func (s *storage) leave() {
 	s.wake()
 }
 
-// close refuses locks from now on. The channel is closed when the last one has
-// been given back.
+// close refuses locks from now on, and writes once no lock is held. The channel
+// is closed when the last one has been given back.
 func (s *storage) close() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
