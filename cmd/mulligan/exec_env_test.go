@@ -35,6 +35,24 @@ func newFurnished(t *testing.T, vars ...string) *furnished {
 	}
 }
 
+// TestRelativeTMPDIR: the command may go to another directory, and still has to
+// find what it is pointed to.
+func TestRelativeTMPDIR(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", "tmp")
+	if err := os.Mkdir("tmp", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := newPrivateDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := dir.write("sub/file", nil)
+	if err != nil || !filepath.IsAbs(file) {
+		t.Errorf("%q, %v", file, err)
+	}
+}
+
 // through sets the proxy, trust the root.
 func (f *furnished) through(proxy string) {
 	f.t.Helper()

@@ -12,7 +12,12 @@ import (
 type privateDir struct{ path string }
 
 func newPrivateDir() (*privateDir, error) {
-	path, err := os.MkdirTemp("", "mulligan-exec-") // 0700
+	// TMPDIR may be relative, and the command may leave this directory.
+	parent, err := filepath.Abs(os.TempDir())
+	path := ""
+	if err == nil {
+		path, err = os.MkdirTemp(parent, "mulligan-exec-") // 0700
+	}
 	if err != nil {
 		return nil, failure(err, "TMPDIR names another place for temporary files", "cannot write the command's files: %v", err)
 	}
