@@ -97,7 +97,7 @@ func (c *clientConn) interceptTLS(in *insideTunnel) {
 	case c.served.Load():
 		c.s.hints.trusted(in.host)
 	case !c.s.draining() && !c.s.hints.isTrusted(in.host):
-		c.hintOnce(in.host, distrust, untrusting, slog.String("error", "the connection ended without a request"))
+		c.hintOnce(in.host, distrust, c.s.untrusting(), slog.String("error", "the connection ended without a request"))
 	}
 }
 
@@ -192,8 +192,16 @@ func (g *greeting) agrees() bool {
 // others: some say so, some only leave.
 const distrust = "no TLS with the client of an intercepted host"
 
-// untrusting is what to do about a client that does not trust the local CA.
+// untrusting is what to do about a client that does not trust the local CA, where
+// that is the one of data_dir.
 const untrusting = "if it does not trust mulligan's CA: give it the root that `mulligan ca` prints, or start it with `mulligan exec`"
+
+func (s *Server) untrusting() string {
+	if s.opts.Untrusting != "" {
+		return s.opts.Untrusting
+	}
+	return untrusting
+}
 
 // noteHandshake tells of a client with which there is no TLS, once for each host.
 // Clients say in many ways that they do not trust a certificate, or only leave.
@@ -206,7 +214,7 @@ func (c *clientConn) noteHandshake(g *greeting, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		c.s.log.Debug("a client did not finish its TLS handshake", slog.String("host", g.in.host))
 	default:
-		c.hintOnce(g.in.host, distrust, untrusting, slog.Any("error", err))
+		c.hintOnce(g.in.host, distrust, c.s.untrusting(), slog.Any("error", err))
 	}
 }
 

@@ -30,6 +30,9 @@ type Options struct {
 	// Signer returns the local CA. It is called once, when an upstream first has
 	// tls.intercept; nil means that none may.
 	Signer func() (Signer, error)
+	// Untrusting is the hint for whoever reads that a client does not trust that
+	// CA; "" where it is the one that `mulligan ca` shows.
+	Untrusting string
 	// ListenerTLS returns how TLS is spoken on a listener, by its configured
 	// address; nil for plain ones, or where there are no others.
 	ListenerTLS func(address string) *tls.Config

@@ -8,13 +8,16 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mulligan/metrics/dashboard"
+	"mulligan/policy"
 	"mulligan/policy/config"
 	"mulligan/proxy"
+	"mulligan/proxy/certs"
 )
 
 // admin is the admin port: its listener and the server on it.
@@ -31,7 +34,7 @@ func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() boo
 	if err != nil {
 		return nil, bindFailed(err)
 	}
-	options := dashboard.Options{Registry: registry, Ready: ready, Hosts: cfg.AdminHosts, Loopback: isLoopback(ln.Addr())}
+	options := dashboard.Options{Registry: registry, Ready: ready, Hosts: append(certificateNames(cfg.AdminTLS), cfg.AdminHosts...), Loopback: isLoopback(ln.Addr())}
 	if a := cfg.Auth; a != nil {
 		options.Auth = &dashboard.Credentials{Username: a.Username, Password: a.Password}
 	}
@@ -49,6 +52,29 @@ func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() boo
 		done: make(chan struct{}),
 		log:  log,
 	}, nil
+}
+
+// certificateNames are those that a listener's certificate is for: whoever has it
+// made for a name means to call the listener by it.
+func certificateNames(l *policy.ListenerTLS) []string {
+	var names []string
+	switch {
+	case l == nil:
+	case l.CertFile != "":
+		pair, err := tls.LoadX509KeyPair(l.CertFile, l.KeyFile)
+		if err == nil { // else the listener's own start says why not
+			names = pair.Leaf.DNSNames
+		}
+	case len(l.Names) > 0:
+		names = l.Names
+	case l.Internal:
+		names = certs.OwnNames()
+	}
+	lower := make([]string, 0, len(names))
+	for _, name := range names {
+		lower = append(lower, strings.ToLower(strings.TrimSuffix(name, ".")))
+	}
+	return lower
 }
 
 // secure makes the port speak TLS, before it is started; nil leaves it plain.

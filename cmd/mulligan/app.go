@@ -33,7 +33,8 @@ type app struct {
 // appOptions is what an app has that its configuration does not say.
 type appOptions struct {
 	// signer returns the local CA; nil: the one that data_dir keeps.
-	signer func() (proxy.Signer, error)
+	signer     func() (proxy.Signer, error)
+	untrusting string // what to do where a client does not trust it; "" for the one of data_dir
 }
 
 // newApp makes the parts and binds every listener. On an error none is left
@@ -65,6 +66,7 @@ func newApp(cfg *config.Config, log *logger, options appOptions) (_ *app, err er
 	a.proxy, err = proxy.New(proxy.Options{
 		Proxy: cfg.Proxy, Metrics: a.metrics, Log: log.Logger, Own: []net.Addr{a.admin.listener.Addr()}, Quiet: giveBack(),
 		Signer:      options.signer,
+		Untrusting:  options.untrusting,
 		ListenerTLS: func(address string) *tls.Config { return a.secured.config(address) },
 	}, settings)
 	if err != nil {

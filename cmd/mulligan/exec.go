@@ -33,7 +33,7 @@ configuration is not read again while COMMAND runs.
 
 In COMMAND's environment
   are set      http_proxy, https_proxy (in capitals, too), NODE_USE_ENV_PROXY
-  go on        NODE_OPTIONS, JAVA_TOOL_OPTIONS
+  go on        NODE_OPTIONS, JAVA_TOOL_OPTIONS, GIT_CONFIG_COUNT (with http.proxy)
   are not set  no_proxy, NO_PROXY
 and where an upstream has tls.intercept
   are set      CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE, GIT_SSL_CAINFO,
@@ -41,6 +41,9 @@ and where an upstream has tls.intercept
                NODE_EXTRA_CA_CERTS, DENO_CERT, WGETRC: each names a file with what
                it named before, or the system's certificates, and one more
   goes on      PHP_INI_SCAN_DIR
+  changed      where they are there already: PIP_CERT, npm_config_cafile, NIX_SSL_CERT_FILE,
+               HTTPLIB2_CA_CERTS, CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE
+A file of a program's own (~/.npmrc, ~/.curlrc, ...) may say otherwise, and wins.
 Go and Ruby programs call localhost and loopback addresses directly all the same,
 and Java programs cannot give the credentials that listen.auth asks for.
 
@@ -125,7 +128,7 @@ func (e *execution) run() error {
 		return err
 	}
 	var err error
-	if e.app, err = newApp(e.cfg, e.log, appOptions{signer: e.signer}); err != nil {
+	if e.app, err = newApp(e.cfg, e.log, appOptions{signer: e.signer, untrusting: execUntrusting}); err != nil {
 		return err
 	}
 	dir, err := e.furnish()
@@ -164,6 +167,9 @@ func (e *execution) makeCA() (err error) {
 	}
 	return err
 }
+
+// execUntrusting is what can be done where the command does not trust its CA.
+const execUntrusting = "if it does not trust mulligan's CA: it has a setting of its own for that; let it trust the file that SSL_CERT_FILE names in its environment"
 
 func (e *execution) signer() (proxy.Signer, error) { return e.ca, nil }
 
@@ -239,9 +245,20 @@ func (e *execution) conclude() {
 	}
 	explain := "mulligan explain"
 	if e.named {
-		explain += " --config " + e.source
+		explain += " --config " + shellWord(e.source)
 	}
 	e.say("%s", e.watched.summary(counts, explain))
+}
+
+// shellWord writes text so that a shell takes it for one word.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:+,@%", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // say writes lines to standard error. Nobody may be reading there.
@@ -257,10 +274,15 @@ func (e *execution) drain(signals *signals, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	go func() {
-		select {
-		case <-signals.caught:
-			cancel()
-		case <-ctx.Done():
+		for {
+			select {
+			case one := <-signals.caught:
+				if wantsEnd(one) {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
 	_ = e.app.stop(ctx) // what is cut off has no client that we know of

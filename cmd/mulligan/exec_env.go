@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -89,6 +90,7 @@ func (e *environment) proxyThrough(proxy *url.URL) {
 	e.unset("no_proxy")
 	e.unset("NO_PROXY")
 	e.set("NODE_USE_ENV_PROXY", "1") // Node 22.21 and 24
+	e.configureGit("http.proxy", proxy.String())
 	e.add("JAVA_TOOL_OPTIONS",
 		"-Dhttp.proxyHost="+proxy.Hostname(), "-Dhttp.proxyPort="+proxy.Port(),
 		"-Dhttps.proxyHost="+proxy.Hostname(), "-Dhttps.proxyPort="+proxy.Port(),
@@ -96,6 +98,21 @@ func (e *environment) proxyThrough(proxy *url.URL) {
 	if _, cgi := e.lookup("REQUEST_METHOD"); cgi {
 		e.log.Warn("REQUEST_METHOD is in the environment: Go and Python programs take themselves for CGI programs then, and ignore HTTP_PROXY")
 	}
+}
+
+// configureGit sets a key of git's configuration, which git prefers to the
+// variables that others read (git-config, GIT_CONFIG_COUNT).
+func (e *environment) configureGit(key, value string) {
+	n := 0
+	if had := e.get("GIT_CONFIG_COUNT"); had != "" {
+		var err error
+		if n, err = strconv.Atoi(had); err != nil || n < 0 {
+			return // git says what is wrong with it
+		}
+	}
+	e.set("GIT_CONFIG_KEY_"+strconv.Itoa(n), key)
+	e.set("GIT_CONFIG_VALUE_"+strconv.Itoa(n), value)
+	e.set("GIT_CONFIG_COUNT", strconv.Itoa(n+1))
 }
 
 // preloadNode makes Node 20 and others that know no proxy use it.
@@ -163,7 +180,10 @@ func (e *environment) trust(dir *privateDir, root []byte) error {
 			return err
 		}
 	}
-	for _, name := range []string{"NIX_SSL_CERT_FILE", "PIP_CERT", "HTTPLIB2_CA_CERTS"} {
+	for _, name := range []string{
+		"NIX_SSL_CERT_FILE", "PIP_CERT", "HTTPLIB2_CA_CERTS",
+		"npm_config_cafile", "NPM_CONFIG_CAFILE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+	} {
 		if had := e.only(name); had != nil { // else they read one of the others
 			if err := e.point(name, b, had); err != nil {
 				return err

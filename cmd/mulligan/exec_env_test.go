@@ -134,6 +134,25 @@ func TestProxyThrough(t *testing.T) {
 	}
 }
 
+// Git prefers its own configuration to the environment: what it is told goes
+// behind what it was told already.
+func TestGitConfiguration(t *testing.T) {
+	f := newFurnished(t, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=a.b", "GIT_CONFIG_VALUE_0=c")
+	f.through("http://127.0.0.1:4711")
+	for name, want := range map[string]string{
+		"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_KEY_1": "http.proxy", "GIT_CONFIG_VALUE_1": "http://127.0.0.1:4711",
+	} {
+		if got := f.get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	f = newFurnished(t, "GIT_CONFIG_COUNT=x")
+	f.through("http://127.0.0.1:4711")
+	if got := f.get("GIT_CONFIG_COUNT"); got != "x" {
+		t.Errorf("git's own complaint is taken away: %q", got)
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -174,12 +193,12 @@ func TestTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFurnished(t, "SSL_CERT_FILE="+file("ssl"), "CURL_CA_BUNDLE="+file("curl"), "NODE_EXTRA_CA_CERTS="+file("node"),
-		"GIT_SSL_CAINFO="+file("git"), "PIP_CERT="+file("pip"), "WGETRC="+file("wgetrc"), "PHP_INI_SCAN_DIR=/etc/php", "JAVA_HOME=/nonexistent")
+		"GIT_SSL_CAINFO="+file("git"), "PIP_CERT="+file("pip"), "npm_config_cafile="+file("node"), "WGETRC="+file("wgetrc"), "PHP_INI_SCAN_DIR=/etc/php", "JAVA_HOME=/nonexistent")
 	f.trustRoot()
 	root, _ := pem.Decode(f.root)
 	for name, had := range map[string][][]byte{
 		"SSL_CERT_FILE": of["ssl"], "CURL_CA_BUNDLE": of["curl"], "REQUESTS_CA_BUNDLE": of["curl"], "GIT_SSL_CAINFO": of["git"],
-		"NODE_EXTRA_CA_CERTS": of["node"], "AWS_CA_BUNDLE": of["ssl"], "PIP_CERT": of["pip"], "DENO_CERT": nil,
+		"NODE_EXTRA_CA_CERTS": of["node"], "AWS_CA_BUNDLE": of["ssl"], "PIP_CERT": of["pip"], "npm_config_cafile": of["node"], "DENO_CERT": nil,
 	} {
 		want := slices.Concat(had, [][]byte{root.Bytes})
 		if got := f.certificatesOf(name); !slices.EqualFunc(got, want, bytes.Equal) {

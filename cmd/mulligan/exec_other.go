@@ -11,5 +11,8 @@ var passedOn = []os.Signal{os.Interrupt}
 // a console goes to all its processes.
 func hasIt(os.Signal) bool { return true }
 
+// wantsEnd reports whether the signal asks whoever gets it to end.
+func wantsEnd(os.Signal) bool { return true }
+
 // statusOf is a command's exit status.
 func statusOf(state *os.ProcessState) int { return state.ExitCode() }

@@ -92,6 +92,10 @@ func hintOf(err error) string {
 	if wrong, ok := errors.AsType[*certs.StorageError](err); ok {
 		return wrong.Hint
 	}
+	if _, ok := errors.AsType[*certs.ChallengeError](err); ok {
+		return "set acme.http_port and acme.tls_alpn_port to ports that it may open, and have 80 and 443 lead there; " +
+			"or give it the privilege for ports below 1024"
+	}
 	return ""
 }
 

@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -77,15 +79,44 @@ func pemFile(what string, wrong func(data []byte) string) reader[string] {
 		}
 		name, data, err := d.files.read(s.text)
 		if err != nil {
-			d.fail(n, "cannot read %s: %s", s, reason(err))
+			hint := ""
+			if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(s.text) {
+				hint = "files are looked for where this configuration is"
+			}
+			d.failHint(n, hint, "cannot read %s: %s", s, reason(err))
 			return
 		}
 		if problem := d.files.verdict(what+name, func() string { return wrong(data) }); problem != "" {
-			d.fail(n, "%s %s", s, problem)
+			d.failHint(n, pemHint(what, data), "%s %s", s, problem)
 			return
 		}
 		*v = name
 	})
+}
+
+// What files of PEM are wanted for.
+const certificates, privateKey = "certificates ", "key "
+
+// pemHint says how to make of the file what is wanted.
+func pemHint(wanted string, data []byte) string {
+	block, _ := pem.Decode(data)
+	switch {
+	case len(data) > 0 && data[0] == 0x30: // an ASN.1 SEQUENCE, which DER begins with
+		return "it looks like DER: openssl x509 -inform der -in FILE makes PEM of a certificate, openssl pkey -inform der of a key"
+	case block == nil:
+		return "PEM begins with a line such as -----BEGIN CERTIFICATE-----"
+	case isEncrypted(block):
+		return "openssl pkey -in FILE writes it without a password"
+	case block.Type == "CERTIFICATE" && wanted == privateKey:
+		return "it holds a certificate"
+	case strings.HasSuffix(block.Type, "PRIVATE KEY") && wanted == certificates:
+		return "it holds a private key"
+	}
+	return ""
+}
+
+func isEncrypted(block *pem.Block) bool {
+	return block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != ""
 }
 
 // certificatesWrong looks at a file of certificates.
@@ -110,7 +141,7 @@ func certificatesWrong(data []byte) string {
 // beside its certificate.
 func keyWrong(data []byte) string {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
+		if isEncrypted(block) {
 			return "is encrypted, and there is nobody to ask for its password"
 		}
 		if strings.HasSuffix(block.Type, "PRIVATE KEY") {
@@ -137,7 +168,9 @@ func (d *decoder) checkPair(w written, certName, keyName, certFile, keyFile stri
 		d.needs(w, keyName, certName)
 	case certFile != "" && keyFile != "" && !w.doubtful(certName, keyName):
 		if wrong := d.files.pairWrong(certFile, keyFile); wrong != "" {
-			d.complain(w.at(keyName), "", "%s does not fit %s: %s", keyName, certName, wrong)
+			d.complain(w.at(keyName), "it has to be the key of the first certificate in the other file", "%s does not fit %s: %s", keyName, certName, wrong)
+		} else if when := d.files.outdated(certFile, time.Now()); when != "" {
+			d.warn(w.at(certName), "the certificate %s: whoever checks it will refuse it", when)
 		}
 	}
 }
@@ -145,7 +178,7 @@ func (d *decoder) checkPair(w written, certName, keyName, certFile, keyFile stri
 // needs reports that one key stands in a map without the other.
 func (d *decoder) needs(w written, one, other string) {
 	if n := w.at(one); n != nil {
-		d.complain(n, "", "%s needs a %s", one, other)
+		d.complain(n, "write "+other+" beside it", "%s needs a %s", one, other)
 	}
 }
 
@@ -157,6 +190,26 @@ func (f *fileSet) pairWrong(cert, key string) string {
 		}
 		return ""
 	})
+}
+
+// outdated says when the first certificate of a file is valid, if that is not now.
+func (f *fileSet) outdated(file string, now time.Time) string {
+	for block, rest := pem.Decode(f.data[file]); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		switch {
+		case err != nil:
+			return ""
+		case now.After(leaf.NotAfter):
+			return "has expired (" + leaf.NotAfter.UTC().Format(time.RFC3339) + ")"
+		case now.Before(leaf.NotBefore):
+			return "is not valid yet (from " + leaf.NotBefore.UTC().Format(time.RFC3339) + ")"
+		}
+		return ""
+	}
+	return ""
 }
 
 // verdict is what look finds, which is asked once: many upstreams may share a

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,6 +45,11 @@ func writeCertificates(t testing.TB) string {
 // selfSigned returns a certificate and its key in PEM form.
 func selfSigned(t testing.TB) (certificate, key []byte) {
 	t.Helper()
+	return validFor(t, time.Time{}, time.Now().Add(time.Hour))
+}
+
+func validFor(t testing.TB, from, until time.Time) (certificate, key []byte) {
+	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +57,8 @@ func selfSigned(t testing.TB) (certificate, key []byte) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: "mulligan test"},
-		NotAfter:     time.Now().Add(time.Hour),
+		NotBefore:    from,
+		NotAfter:     until,
 		IsCA:         true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
@@ -64,4 +71,30 @@ func selfSigned(t testing.TB) (certificate, key []byte) {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
+
+// TestOutdatedCertificates: whoever has one would hear of it from clients only.
+func TestOutdatedCertificates(t *testing.T) {
+	hour := time.Hour
+	for _, test := range []struct {
+		from, until time.Duration
+		warning     string
+	}{
+		{-hour, hour, ""},
+		{-2 * hour, -hour, "has expired"},
+		{hour, 2 * hour, "is not valid yet"},
+	} {
+		dir, now := t.TempDir(), time.Now()
+		certificate, key := validFor(t, now.Add(test.from), now.Add(test.until))
+		for name, data := range map[string][]byte{"c.pem": certificate, "k.pem": key} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := parse(t, "listen: {proxy: {address: 127.0.0.1:7080, tls: {cert_file: "+dir+"/c.pem, key_file: "+dir+"/k.pem}}}", lookup(nil))
+		said := strings.Join(c.Warnings, "\n")
+		if test.warning == "" && said != "" || !strings.Contains(said, test.warning) {
+			t.Errorf("from %v until %v: warnings %q, want %q", test.from, test.until, said, test.warning)
+		}
+	}
 }

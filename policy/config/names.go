@@ -2,6 +2,7 @@ package config
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -72,18 +73,43 @@ var host = parsed(func(text string) (policy.HostPattern, string, string) {
 	if err == nil {
 		return pattern, "", ""
 	}
-	hint := `write a name or address, with a port where only that one is meant: api.example.com, "*.example.com:8443"`
-	if strings.Contains(text, "://") {
-		hint = "write the host alone, without http:// or a path"
-	}
-	return pattern, "is not a host", hint
+	return pattern, "is not a host", hostHint(text,
+		`write a name or address, with a port where only that one is meant: api.example.com, "*.example.com:8443"`)
 })
+
+// hostHint says what to write instead of what is no host.
+func hostHint(text, otherwise string) string {
+	switch {
+	case strings.Contains(text, "://"):
+		return "write the host alone, without http:// or a path"
+	case strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return "write the name in its xn-- form, as clients send it"
+	case isIP(text):
+		return "write [" + text + "], in quotes: an IPv6 address stands in brackets"
+	case oddIPv4(text):
+		return fourNumbers
+	}
+	return otherwise
+}
+
+const fourNumbers = "an IPv4 address has four numbers from 0 to 255"
+
+// oddIPv4 reports whether a host can only be meant as an IPv4 address (WHATWG URL:
+// its last label is a number), and is not in the spelling that all read alike
+// (RFC 3986 3.2.2). There is no certificate for such a one.
+func oddIPv4(name string) bool {
+	return name != "" && strings.Trim(name, "0123456789.") == "" && !isIP(name)
+}
 
 // plainHost reads a host name or address without a wildcard or port.
 var plainHost = parsed(func(text string) (string, string, string) {
-	pattern, err := policy.ParseHost(text)
-	if err != nil || pattern.Wildcard || pattern.Port != 0 {
-		return "", "is not a host name", "write a name such as api.example.com"
+	bare := text
+	if strings.Contains(text, ":") && isIP(text) {
+		bare = "[" + text + "]" // no port can follow it here: it needs no brackets
+	}
+	pattern, err := policy.ParseHost(bare)
+	if err != nil || pattern.Wildcard || pattern.Port != 0 || oddIPv4(pattern.Name) {
+		return "", "is not a host name", hostHint(text, "write a name such as api.example.com")
 	}
 	return pattern.Name, "", ""
 })

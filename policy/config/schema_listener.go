@@ -67,14 +67,14 @@ var listenerTLSKeys = object[policy.ListenerTLS]{fields: fields(
 	key(internalName, boolean, func(t *policy.ListenerTLS) *bool { return &t.Internal }),
 	key(acmeName, readACME, itself[policy.ListenerTLS]).holding(acmeKeys.keys),
 	key(namesName, list(plainHost), func(t *policy.ListenerTLS) *[]string { return &t.Names }),
-	key(certFileName, pemFile("certificates ", certificatesWrong), func(t *policy.ListenerTLS) *string { return &t.CertFile }),
-	key(keyFileName, pemFile("key ", keyWrong), func(t *policy.ListenerTLS) *string { return &t.KeyFile }),
+	key(certFileName, pemFile(certificates, certificatesWrong), func(t *policy.ListenerTLS) *string { return &t.CertFile }),
+	key(keyFileName, pemFile(privateKey, keyWrong), func(t *policy.ListenerTLS) *string { return &t.KeyFile }),
 )}
 
-var acmeKeys = object[policy.ACME]{fields: fields(
+var acmeKeys = object[policy.ACME]{check: checkACME, fields: fields(
 	key("email", optional(email), func(a *policy.ACME) *string { return &a.Email }),
 	key("directory", optional(directory), func(a *policy.ACME) *string { return &a.Directory }),
-	key("ca_file", pemFile("certificates ", certificatesWrong), func(a *policy.ACME) *string { return &a.CAFile }),
+	key("ca_file", pemFile(certificates, certificatesWrong), func(a *policy.ACME) *string { return &a.CAFile }),
 	key("http_port", integer(1, mostPort), func(a *policy.ACME) *int { return &a.HTTPPort }),
 	key("tls_alpn_port", integer(1, mostPort), func(a *policy.ACME) *int { return &a.TLSALPNPort }),
 )}
@@ -84,6 +84,10 @@ const mostPort = 65_535
 // readListenerTLS reads what it takes to speak TLS at a listener.
 func readListenerTLS(d *decoder, n *yaml.Node, l *door) {
 	l.tls = new(policy.ListenerTLS)
+	if target := d.follow(n); target != nil && target.Kind == yaml.ScalarNode && !isNull(target) {
+		d.failHint(n, "write tls: {internal: true}, or acme, or cert_file and key_file", "needs a map (key: value), not %s", kind(target))
+		return
+	}
 	if w, ok := listenerTLSKeys.walk(d, n, l.tls); ok {
 		d.checkListenerTLS(n, l.tls, w)
 	}
@@ -95,10 +99,32 @@ func readACME(d *decoder, n *yaml.Node, t *policy.ListenerTLS) {
 	acmeKeys.read(d, n, t.ACME)
 }
 
+// checkACME wants a port for each challenge.
+func checkACME(d *decoder, a *policy.ACME, w written) {
+	port := func(set, usual int) int {
+		if set != 0 {
+			return set
+		}
+		return usual
+	}
+	if port(a.HTTPPort, usualHTTP) != port(a.TLSALPNPort, usualTLS) || w.doubtful("http_port", "tls_alpn_port") {
+		return
+	}
+	at := w.right("tls_alpn_port")
+	if at == nil {
+		at = w.right("http_port")
+	}
+	d.complain(at, "give each a port of its own", "http_port and tls_alpn_port are the same, and both are opened")
+}
+
+// The ports that challenges come to where none are written (RFC 8555 8.3, RFC
+// 8737 3).
+const usualHTTP, usualTLS = 80, 443
+
 // email reads an address for an authority's account, as far as a slip shows.
 var email = parsed(func(text string) (string, string, string) {
 	name, host, _ := strings.Cut(text, "@")
-	if name == "" || host == "" || strings.Contains(host, "@") || hasBlank(text) {
+	if name == "" || host == "" || strings.Contains(host, "@") || hasBlank(text) || strings.ContainsAny(name, ":<>") {
 		return "", "is not an e-mail address", "write one such as ops@example.com, without mailto:"
 	}
 	return text, "", ""
@@ -161,7 +187,7 @@ func (d *decoder) checkNames(t *policy.ListenerTLS, w written, isFiles bool) {
 	case t.ACME != nil && len(t.Names) == 0 && !w.doubtful(namesName):
 		d.complain(w.at(acmeName), "write names: [proxy.example.com] beside it", "acme needs names to get a certificate for")
 	case t.ACME != nil && slices.ContainsFunc(t.Names, isIP):
-		d.complain(names, "", "names has an address, and acme is for names of hosts")
+		d.complain(names, "leave it out, or write internal: true instead of acme", "names has an address, and acme is for names of hosts")
 	case isFiles && !t.Internal && t.ACME == nil && names != nil && !w.doubtful(internalName, acmeName):
 		d.complain(names, "leave names out", "the names are in the certificate of cert_file")
 	}

@@ -53,9 +53,9 @@ var upstreamKeys = object[policy.Upstream]{fields: concat(
 
 var tlsKeys = object[policy.TLS]{
 	fields: fields(
-		key("ca_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
-		key("client_cert_file", pemFile("certificates ", certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
-		key("client_key_file", pemFile("key ", keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
+		key("ca_file", pemFile(certificates, certificatesWrong), func(t *policy.TLS) *string { return &t.CAFile }),
+		key("client_cert_file", pemFile(certificates, certificatesWrong), func(t *policy.TLS) *string { return &t.ClientCertFile }),
+		key("client_key_file", pemFile(privateKey, keyWrong), func(t *policy.TLS) *string { return &t.ClientKeyFile }),
 		key("server_name", optional(plainHost), func(t *policy.TLS) *string { return &t.ServerName }),
 		key("min_version", oneOf(choice[string]{"1.2", "1.2"}, choice[string]{"1.3", "1.3"}),
 			func(t *policy.TLS) *string { return &t.MinVersion }),
@@ -168,6 +168,8 @@ func (d *decoder) checkIntercepted(u *policy.Upstream, w written) {
 	const hint = "write hosts: [api.example.com], the names whose tunnels are to be intercepted"
 	if len(u.Hosts) == 0 {
 		d.complain(w.at("tls"), hint, "intercept needs hosts")
+	} else if i := slices.IndexFunc(u.Hosts, func(h policy.HostPattern) bool { return !h.Wildcard && oddIPv4(h.Name) }); i >= 0 {
+		d.complain(w.at("hosts"), fourNumbers, "hosts has %s, for which intercept can sign no certificate", quote(u.Hosts[i].Name))
 	} else if slices.ContainsFunc(u.Hosts, func(h policy.HostPattern) bool { return h.Wildcard && h.Name == "" }) {
 		d.complain(w.at("hosts"), hint, "hosts has every host (*), which intercept does not take: it would sign a certificate for any name")
 	}

@@ -130,7 +130,7 @@ func (a *ACME) template(cfg Config) (certmagic.ACMEIssuer, error) {
 	noALPN := a.cannotAnswer(a.TLSALPNPort, certmagic.TLSALPNChallengePort)
 	t.DisableHTTPChallenge, t.DisableTLSALPNChallenge = noHTTP != nil, noALPN != nil
 	if noHTTP != nil && noALPN != nil {
-		return t, fmt.Errorf("no ACME challenge can be answered: HTTP-01: %w; TLS-ALPN-01: %w", noHTTP, noALPN)
+		return t, &ChallengeError{HTTP01: noHTTP, TLSALPN01: noALPN}
 	}
 	for challenge, err := range map[string]error{"HTTP-01": noHTTP, "TLS-ALPN-01": noALPN} {
 		if err != nil && !errors.Is(err, errTurnedOff) {
@@ -139,6 +139,17 @@ func (a *ACME) template(cfg Config) (certmagic.ACMEIssuer, error) {
 	}
 	return t, nil
 }
+
+// ChallengeError says that a CA could not check that the names lead here: why
+// neither challenge can be answered.
+type ChallengeError struct{ HTTP01, TLSALPN01 error }
+
+func (e *ChallengeError) Error() string {
+	return fmt.Sprintf("no ACME challenge can be answered: HTTP-01: %v; TLS-ALPN-01: %v", e.HTTP01, e.TLSALPN01)
+}
+
+// Unwrap returns both reasons.
+func (e *ChallengeError) Unwrap() []error { return []error{e.HTTP01, e.TLSALPN01} }
 
 var errTurnedOff = errors.New("turned off")
 

@@ -209,8 +209,9 @@ func (m *manager) close() {
 	}
 }
 
-// ownNames are the names of a listener that was given none.
-func ownNames() []string {
+// OwnNames are the names of a listener that was given none: localhost, the loopback
+// addresses, and this machine's host name.
+func OwnNames() []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if host, err := os.Hostname(); err == nil {
 		if name, _, err := canonical(host); err == nil {

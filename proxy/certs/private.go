@@ -1,12 +1,15 @@
 package certs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/caddyserver/certmagic"
 )
 
 // StorageError is something about files that a person has to put right.
@@ -68,6 +71,33 @@ func mkdir(path string) error {
 		return err
 	}
 	return os.Chmod(path, 0o700)
+}
+
+// files is certmagic's file storage, but that its locks are closed to others too.
+type files struct{ certmagic.FileStorage }
+
+// Lock implements certmagic.Locker.
+func (f *files) Lock(ctx context.Context, name string) error {
+	err := f.FileStorage.Lock(ctx, name)
+	if err == nil {
+		f.closeLock(name)
+	}
+	return err
+}
+
+// TryLock implements certmagic.TryLocker.
+func (f *files) TryLock(ctx context.Context, name string) (bool, error) {
+	ok, err := f.FileStorage.TryLock(ctx, name)
+	if ok && err == nil {
+		f.closeLock(name)
+	}
+	return ok, err
+}
+
+// closeLock closes a lock's file. That it cannot is no reason to do without the
+// lock: its directory is closed, and there is only a time in it.
+func (f *files) closeLock(name string) {
+	_ = closeToOthers(f.Filename(filepath.Join("locks", certmagic.StorageKeys.Safe(name)+".lock")))
 }
 
 // closeToOthers takes all permissions from the group and others. Volumes are

@@ -12,7 +12,7 @@ import (
 // before it takes one to see that it can. Certmagic's own goroutines can be told
 // to end, but not be waited for.
 type storage struct {
-	certmagic.FileStorage
+	files
 	mu     sync.Mutex
 	held   int // locks and writes
 	closed bool
@@ -20,7 +20,7 @@ type storage struct {
 }
 
 func newStorage(path string) *storage {
-	return &storage{FileStorage: certmagic.FileStorage{Path: path}, idle: make(chan struct{})}
+	return &storage{files: files{certmagic.FileStorage{Path: path}}, idle: make(chan struct{})}
 }
 
 // Lock implements certmagic.Locker.
@@ -28,7 +28,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	err := s.FileStorage.Lock(ctx, name)
+	err := s.files.Lock(ctx, name)
 	if err != nil {
 		s.leave()
 	}
@@ -40,7 +40,7 @@ func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
 	if err := s.enter(); err != nil {
 		return false, err
 	}
-	ok, err := s.FileStorage.TryLock(ctx, name)
+	ok, err := s.files.TryLock(ctx, name)
 	if !ok || err != nil {
 		s.leave()
 	}
@@ -50,7 +50,7 @@ func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
 // Unlock implements certmagic.Locker.
 func (s *storage) Unlock(ctx context.Context, name string) error {
 	defer s.leave()
-	return s.FileStorage.Unlock(ctx, name)
+	return s.files.Unlock(ctx, name)
 }
 
 // Store implements certmagic.Storage. Whoever holds a lock may store to the end.
@@ -63,7 +63,7 @@ func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 	s.held++
 	s.mu.Unlock()
 	defer s.leave()
-	return s.FileStorage.Store(ctx, key, value)
+	return s.files.Store(ctx, key, value)
 }
 
 func (s *storage) enter() error {

@@ -30,7 +30,7 @@ var errNoRoot = errors.New("there is no root")
 
 // rootStore is the root in certmagic's storage.
 type rootStore struct {
-	certmagic.FileStorage
+	files
 	made bool // by this process
 }
 
@@ -48,7 +48,7 @@ func Load(ctx context.Context, dir string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &rootStore{FileStorage: certmagic.FileStorage{Path: place}}
+	s := &rootStore{files: files{certmagic.FileStorage{Path: place}}}
 	root, key, err := s.read(ctx)
 	if errors.Is(err, errNoRoot) {
 		root, key, err = s.make(ctx)

@@ -10,13 +10,18 @@ import (
 	"time"
 )
 
+// rtmin is the first of the real-time signals; the third after it is how systemd
+// is told to stop.
+const rtmin = syscall.Signal(34)
+
 // Signals are the command's.
 func TestExecPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	h, command := act("signals")
 	e := startExec(t, h, command...)
 	e.hear("ready")
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM} {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGABRT,
+		syscall.SIGALRM, syscall.SIGWINCH, rtmin + 3, syscall.SIGTERM} {
 		if err := e.cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -148,6 +149,36 @@ func TestTLSAdminListener(t *testing.T) {
 		s.Close()
 	}
 	ownersOnly(t, filepath.Join(filepath.Dir(p.file), "mulligan-data"))
+}
+
+// The admin port answers to the names that its certificate is for: no verified
+// call could be made by another.
+func TestTLSAdminNames(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	certFile, keyFile := ca.write(ca.leaf(time.Now().Add(time.Hour), "Admin.test"))
+	for name, source := range map[string]string{
+		"internal": "internal: true, names: [admin.test]", "files": fmt.Sprintf("cert_file: %s, key_file: %s", certFile, keyFile),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := prepare(t, "listen:\n  proxy: \"@PROXY@\"\n  admin: {address: \"@ADMIN@\", tls: {"+source+"}}\n")
+			p.run()
+			p.says("msg=listening")
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM([]byte(readFile(t, ca.file)))
+			if name == "internal" {
+				roots.AppendCertsFromPEM([]byte(p.rootPEM()))
+			}
+			c := newCaller(t, 1, &http.Transport{
+				TLSClientConfig: &tls.Config{RootCAs: roots},
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "tcp", p.admin)
+				},
+			})
+			want(t, "by its name", c.do("GET", "https://admin.test/readyz", "").Status, 200)
+			want(t, "by another", c.do("GET", "https://admin.test/readyz", "", "Host: other.test").Status, 421)
+		})
+	}
 }
 
 // A reverse listener over TLS is a server of both versions.

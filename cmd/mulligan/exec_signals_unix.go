@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package main
+
+import "os"
+
+// moreSignals are those that not every system has.
+func moreSignals() []os.Signal { return nil }
