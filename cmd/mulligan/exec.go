@@ -31,6 +31,9 @@ is told of a certificate authority that ends with mulligan, whose key is nowhere
 but in its memory, and that can sign nothing but those upstreams' hosts. The
 configuration is not read again while COMMAND runs.
 
+Requests of processes that COMMAND leaves behind may finish, for up to the
+configuration's shutdown_grace; tunnels in which no request is seen get 2 s.
+
 In COMMAND's environment
   are set      http_proxy, https_proxy (in capitals, too), NODE_USE_ENV_PROXY
   go on        NODE_OPTIONS, JAVA_TOOL_OPTIONS, GIT_CONFIG_COUNT (with http.proxy)
@@ -233,6 +236,38 @@ func (e *execution) greet() {
 	e.say("mulligan: proxy http://%s, dashboard %s://%s/", reachable(e.app.proxyAddr()), scheme, reachable(e.app.adminAddr()))
 }
 
+// What is told of a drain, and how long tunnels get in which no request is seen.
+const (
+	drainSilence = time.Second
+	tunnelGrace  = 2 * time.Second
+)
+
+// attendDrain says that the proxy is still there, if it is, and returns when no
+// request has been under way for a while, or ctx is done.
+func (e *execution) attendDrain(ctx context.Context, grace time.Duration) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	began := time.Now()
+	last, said := began, e.quiet // when a request was under way
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if counts, err := e.app.counts(); err != nil || counts[inFlight] > 0 {
+				last = now
+			}
+			if now.Sub(last) >= tunnelGrace {
+				return
+			}
+			if !said && now.Sub(began) >= drainSilence {
+				said = true
+				e.say("mulligan: the command has ended; waiting up to %v for requests that it left behind (a signal ends that)", grace)
+			}
+		}
+	}
+}
+
 // conclude says what was done for the command.
 func (e *execution) conclude() {
 	if e.quiet {
@@ -269,10 +304,15 @@ func (e *execution) say(format string, args ...any) {
 }
 
 // drain stops the proxy: what the command left behind, in other processes, may
-// finish for so long, or until another signal comes.
+// finish for so long, or until another signal comes. Tunnels alone are not waited
+// for: daemons that a build leaves behind hold theirs for hours.
 func (e *execution) drain(signals *signals, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	go func() {
+		e.attendDrain(ctx, grace)
+		cancel()
+	}()
 	go func() {
 		for {
 			select {

@@ -152,7 +152,8 @@ func (e *environment) trust(dir *privateDir, root []byte) error {
 	b := &bundles{dir: dir, root: root, log: e.log, written: map[string]string{}, warned: map[string]bool{}}
 	usual := e.usualRoots()
 	if len(usual) == 0 {
-		e.log.Warn("this system has no certificates in the usual places: the command will trust what is intercepted, and nothing else")
+		e.log.Warn("this system has no certificates in the usual places: most programs will trust what is intercepted, and nothing else",
+			slog.String("hint", "install ca-certificates, or let SSL_CERT_FILE name a bundle, such as the one that `python -m certifi` prints"))
 	}
 	before := func(names ...string) []string {
 		for _, name := range names {

@@ -8,7 +8,9 @@ import (
 )
 
 // privateDir is where the files are that a command is pointed to. Nobody but its
-// owner can read them, or put others in their place.
+// owner can list them, change them, or put others in their place. Whoever is told
+// their names can read them: a command may give up root before it does, and there
+// is no secret in them.
 type privateDir struct{ path string }
 
 func newPrivateDir() (*privateDir, error) {
@@ -18,6 +20,9 @@ func newPrivateDir() (*privateDir, error) {
 	if err == nil {
 		path, err = os.MkdirTemp(parent, "mulligan-exec-") // 0700
 	}
+	if err == nil {
+		err = os.Chmod(path, 0o711)
+	}
 	if err != nil {
 		return nil, failure(err, "TMPDIR names another place for temporary files", "cannot write the command's files: %v", err)
 	}
@@ -26,10 +31,22 @@ func newPrivateDir() (*privateDir, error) {
 
 // write makes a file, and the directory that it is in, and returns its path.
 func (d *privateDir) write(name string, data []byte) (string, error) {
+	return d.writeFor(name, data, 0o644)
+}
+
+// writeFor is write for those whom the mode lets read the file, whatever the umask
+// says.
+func (d *privateDir) writeFor(name string, data []byte, mode os.FileMode) (string, error) {
 	path := filepath.Join(d.path, name)
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if below := filepath.Dir(path); err == nil && below != d.path {
+		err = os.Chmod(below, 0o755) // PHP lists it
+	}
 	if err == nil {
 		err = os.WriteFile(path, data, 0o600)
+	}
+	if err == nil {
+		err = os.Chmod(path, mode)
 	}
 	if err != nil {
 		return "", failure(err, "TMPDIR names another place for temporary files", "cannot write the command's files: %v", err)

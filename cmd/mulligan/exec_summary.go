@@ -33,6 +33,10 @@ type seen struct {
 	mu      sync.Mutex
 	retried int
 	tunnels map[string]int  // that were opened, by host:port
+	shut    map[string]int  // that could not be
+	dialled int             // tunnels that took more than one dial
+	refused int             // requests that got no further than us
+	why     string          // the first of them
 	asked   map[string]bool // host:port of requests that were no tunnels
 }
 
@@ -41,7 +45,7 @@ type seen struct {
 const mostHosts = 10_000
 
 func newSpectator(next slog.Handler, shown logLines) *spectator {
-	return &spectator{next, shown, &seen{tunnels: map[string]int{}, asked: map[string]bool{}}}
+	return &spectator{next, shown, &seen{tunnels: map[string]int{}, shut: map[string]int{}, asked: map[string]bool{}}}
 }
 
 // Enabled implements slog.Handler. The access log is written for us, too.
@@ -52,8 +56,12 @@ func (s *spectator) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements slog.Handler.
 func (s *spectator) Handle(ctx context.Context, r slog.Record) error {
 	shown := r.Level >= s.shown.from
-	if r.Message == "request" {
+	switch r.Message {
+	case "request":
 		s.seen.note(r)
+		shown = s.shown.access
+	case "refused":
+		s.seen.noteRefused(r)
 		shown = s.shown.access
 	}
 	if !shown || !s.next.Enabled(ctx, r.Level) {
@@ -99,9 +107,58 @@ func (s *seen) note(r slog.Record) {
 		if len(s.asked) < mostHosts {
 			s.asked[host] = true
 		}
-	case strings.HasPrefix(outcome, "success") && len(s.tunnels) < mostHosts:
+	case len(s.tunnels) >= mostHosts || len(s.shut) >= mostHosts:
+	case strings.HasPrefix(outcome, "success"):
 		s.tunnels[host]++
+	case outcome != "client_gone":
+		s.shut[host]++
 	}
+	if method == "CONNECT" && attempts > 1 {
+		s.dialled++
+	}
+}
+
+// noteRefused reads a line of the access log about a request that went nowhere.
+func (s *seen) noteRefused(r slog.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused++; s.refused > 1 {
+		return
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "detail" {
+			s.why = a.Value.String()
+		}
+		return true
+	})
+}
+
+// trouble says what went wrong before anything could be sent.
+func (s *seen) trouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := ""
+	if s.refused > 0 {
+		text += fmt.Sprintf("; plus %d refused (%s)", s.refused, s.why)
+	}
+	if s.dialled > 0 {
+		text += fmt.Sprintf("; plus %s dialled more than once", count(s.dialled, "tunnel"))
+	}
+	if len(s.shut) > 0 {
+		total, hosts := ranked(s.shut)
+		text += fmt.Sprintf("; plus %s that could not be opened (%s)", count(total, "tunnel"), someOf(hosts, 3))
+	}
+	return text
+}
+
+// ranked returns the sum of the counts, and whose they are, the most first.
+func ranked(counts map[string]int) (total int, names []string) {
+	for _, n := range counts {
+		total += n
+	}
+	return total, slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
 }
 
 // opaque are the tunnels whose insides stayed unknown, by host:port: what turned
@@ -121,8 +178,10 @@ func (s *seen) retriedRequests() int {
 }
 
 // tallied are an app's requests by how they ended, and its attempts: by the
-// metric's name and the label, with a blank between.
+// metric's name and the label, with a blank between; and its requests in flight.
 type tallied map[string]int
+
+const inFlight = "mulligan_requests_in_flight"
 
 func (o tallied) all() int {
 	sum := 0
@@ -144,6 +203,9 @@ func (a *app) counts() (tallied, error) {
 	labels := map[string]string{"mulligan_requests_total": "outcome", "mulligan_attempts_total": "result"}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
+			if family.GetName() == inFlight {
+				o[inFlight] += int(metric.GetGauge().GetValue())
+			}
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == labels[family.GetName()] {
 					o[family.GetName()+" "+label.GetValue()] += int(metric.GetCounter().GetValue())
@@ -170,18 +232,12 @@ func (o tallied) failed() int {
 // explain is how mulligan is asked to explain with the same configuration.
 func (s *spectator) summary(o tallied, explain string) string {
 	text := fmt.Sprintf("mulligan: %s, %d retried, %d saved, %d failed",
-		count(o.all(), "request"), s.seen.retriedRequests(), o["mulligan_requests_total success_after_retry"], o.failed())
+		count(o.all(), "request"), s.seen.retriedRequests(), o["mulligan_requests_total success_after_retry"], o.failed()) + s.seen.trouble()
 	opaque := s.seen.opaque()
 	if len(opaque) == 0 {
 		return text
 	}
-	tunnels := 0
-	for _, n := range opaque {
-		tunnels += n
-	}
-	hosts := slices.SortedFunc(maps.Keys(opaque), func(a, b string) int {
-		return cmp.Or(cmp.Compare(opaque[b], opaque[a]), cmp.Compare(a, b))
-	})
+	tunnels, hosts := ranked(opaque)
 	return text + fmt.Sprintf("; plus %s that it could not see into (%s)\nhint: `%s https://%s/` says how to have the requests in it retried",
 		count(tunnels, "tunnel"), someOf(hosts, 3), explain, strings.TrimSuffix(hosts[0], ":443"))
 }

@@ -43,8 +43,13 @@ func TestSummary(t *testing.T) {
 			}
 			request(log, "CONNECT", "dead:443", "failed", 3)
 			request(log, "GET", "plain:80", "success", 1)
-		}, tallied{"mulligan_requests_total success": 1}, "mulligan: 1 request, 0 retried, 0 saved, 0 failed; plus 5 tunnels that it could not see into (c:8443, a:443, b:443 and 1 more)\n" +
+		}, tallied{"mulligan_requests_total success": 1}, "mulligan: 1 request, 0 retried, 0 saved, 0 failed; plus 7 tunnels dialled more than once; plus 1 tunnel that could not be opened (dead:443); plus 5 tunnels that it could not see into (c:8443, a:443, b:443 and 1 more)\n" +
 			"hint: `mulligan explain https://c:8443/` says how to have the requests in it retried"},
+		{"refused", func(log *slog.Logger) {
+			log.Info("refused", slog.Int("status", 403), slog.String("detail", "why"))
+			log.Info("refused", slog.Int("status", 421), slog.String("detail", "another reason"))
+			request(log, "CONNECT", "gone:443", "client_gone", 1)
+		}, nil, "mulligan: 0 requests, 0 retried, 0 saved, 0 failed; plus 2 refused (why)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -57,5 +62,16 @@ func TestSummary(t *testing.T) {
 				t.Errorf("the access log is shown:\n%s", &out)
 			}
 		})
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for text, want := range map[string]string{
+		"mulligan.yaml": "mulligan.yaml", "/etc/m-1_a.yaml": "/etc/m-1_a.yaml", "": "''",
+		"my conf.yaml": "'my conf.yaml'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "~/m.yaml": "'~/m.yaml'", "a\nb": "'a\nb'",
+	} {
+		if got := shellWord(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }

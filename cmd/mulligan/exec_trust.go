@@ -138,7 +138,11 @@ func (e *environment) trustOfWget(b *bundles, usual []string) error {
 	if err != nil {
 		return err
 	}
-	path, err := b.dir.write("wgetrc", fmt.Appendf(text, "\nca_certificate = %s\n", bundle))
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(own); err == nil {
+		mode = info.Mode().Perm() & 0o644 // it may have passwords in it
+	}
+	path, err := b.dir.writeFor("wgetrc", fmt.Appendf(text, "\nca_certificate = %s\n", bundle), mode)
 	if err == nil {
 		e.set("WGETRC", path)
 	}

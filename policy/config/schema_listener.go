@@ -71,7 +71,7 @@ var listenerTLSKeys = object[policy.ListenerTLS]{fields: fields(
 	key(keyFileName, pemFile(privateKey, keyWrong), func(t *policy.ListenerTLS) *string { return &t.KeyFile }),
 )}
 
-var acmeKeys = object[policy.ACME]{check: checkACME, fields: fields(
+var acmeKeys = object[policy.ACME]{fields: fields(
 	key("email", optional(email), func(a *policy.ACME) *string { return &a.Email }),
 	key("directory", optional(directory), func(a *policy.ACME) *string { return &a.Directory }),
 	key("ca_file", pemFile(certificates, certificatesWrong), func(a *policy.ACME) *string { return &a.CAFile }),
@@ -98,28 +98,6 @@ func readACME(d *decoder, n *yaml.Node, t *policy.ListenerTLS) {
 	t.ACME = new(policy.ACME)
 	acmeKeys.read(d, n, t.ACME)
 }
-
-// checkACME wants a port for each challenge.
-func checkACME(d *decoder, a *policy.ACME, w written) {
-	port := func(set, usual int) int {
-		if set != 0 {
-			return set
-		}
-		return usual
-	}
-	if port(a.HTTPPort, usualHTTP) != port(a.TLSALPNPort, usualTLS) || w.doubtful("http_port", "tls_alpn_port") {
-		return
-	}
-	at := w.right("tls_alpn_port")
-	if at == nil {
-		at = w.right("http_port")
-	}
-	d.complain(at, "give each a port of its own", "http_port and tls_alpn_port are the same, and both are opened")
-}
-
-// The ports that challenges come to where none are written (RFC 8555 8.3, RFC
-// 8737 3).
-const usualHTTP, usualTLS = 80, 443
 
 // email reads an address for an authority's account, as far as a slip shows.
 var email = parsed(func(text string) (string, string, string) {

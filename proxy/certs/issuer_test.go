@@ -160,6 +160,9 @@ func TestStorageClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if mode, err := modeOf(filepath.Join(dir, "locks", "a.lock")); err != nil || mode != 0o600 {
+		t.Errorf("a lock's file has the mode %04o, %v", mode, err)
+	}
 	done := s.close()
 	if err := s.Store(ctx, "certificates/own", nil); err != nil {
 		t.Error("the holder of a lock cannot finish:", err)
