@@ -64,12 +64,42 @@ func (c *conn) continuation(f *http2.ContinuationFrame) error {
 // shared by all.
 func (c *conn) headerBlock(b []byte) error {
 	c.head.reset()
-	_, err := c.dec.Write(b)
-	if err == nil {
-		err = c.dec.Close()
+	n := sizeUpdate(b)
+	err := c.decode(b[:n])
+	if err == nil && n < len(b) {
+		err = c.decode(b[n:])
 	}
 	if err != nil {
 		return &connError{http2.ErrCodeCompression, "a header block that cannot be decoded"}
 	}
 	return c.headers(c.block.id, c.block.end)
+}
+
+// decode decodes a header block.
+func (c *conn) decode(b []byte) error {
+	if _, err := c.dec.Write(b); err != nil {
+		return err
+	}
+	return c.dec.Close()
+}
+
+// sizeUpdate is the length of the first of two changes of the table's size that a
+// block begins with: the smallest and the last one of several (RFC 7541 section
+// 4.2). The decoder refuses a second, but at the beginning of a block.
+func sizeUpdate(b []byte) int {
+	isUpdate := func(b []byte) bool { return len(b) > 0 && b[0]&0xe0 == 0x20 }
+	if !isUpdate(b) {
+		return 0
+	}
+	n := 1
+	if b[0]&0x1f == 0x1f { // section 5.1: the last byte of a long number has no top bit
+		for n < len(b) && b[n]&0x80 != 0 {
+			n++
+		}
+		n++
+	}
+	if n >= len(b) || !isUpdate(b[n:]) {
+		return 0
+	}
+	return n
 }

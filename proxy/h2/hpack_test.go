@@ -180,3 +180,23 @@ func TestArrivedBody(t *testing.T) {
 		t.Errorf("%q %v %s", p, err, text(resp.Trailer))
 	}
 }
+
+// TestTwoTableSizes: a header block may begin with the smallest and with the last
+// of the sizes that its table has had since the one before (RFC 7541 section 4.2),
+// though what is in the table has outlived the smallest.
+func TestTwoTableSizes(t *testing.T) {
+	got := make(chan string, 2)
+	r := rawClient(t, ServerConfig{}, func(s *ServerStream) {
+		req, _ := s.ReadRequest()
+		got <- string(req.Header.Get("x-kept"))
+		answer(s, 200, "")
+	})
+	r.request(1, true, "x-kept", "one")
+	r.enc.SetMaxDynamicTableSize(1000)
+	r.enc.SetMaxDynamicTableSize(2000)
+	r.request(3, true, "x-kept", "one")
+	until(r, func(f *http2.HeadersFrame) bool { return f.StreamID == 3 })
+	if a, b := <-got, <-got; a != "one" || b != "one" {
+		t.Errorf("%q and %q", a, b)
+	}
+}
