@@ -30,7 +30,7 @@ const (
 	// continuations is how many frames a header block may be cut into, beside one
 	// for each KiB.
 	continuations = 64
-	// settingsNoise is what a SETTINGS frame weighs.
+	// settingsNoise is what a SETTINGS frame weighs, beside 1 for each setting.
 	settingsNoise = 10
 )
 

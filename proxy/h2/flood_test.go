@@ -144,6 +144,13 @@ func TestFloods(t *testing.T) {
 			b.flood(100, func(int) error { return b.WriteContinuation(1, false, make([]byte, 16<<10)) })
 		}},
 		{"settings", serveEmpty, func(b *bubble) { b.flood(most, func(int) error { return b.WriteSettings() }) }},
+		{"settings of many values", serveEmpty, func(b *bubble) {
+			set := make([]http2.Setting, 2700)
+			for i := range set {
+				set[i] = http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i)}
+			}
+			b.flood(50, func(int) error { return b.WriteSettings(set...) })
+		}},
 		{"ping", serveEmpty, func(b *bubble) { b.flood(most, func(int) error { return b.WritePing(false, [8]byte{}) }) }},
 		{"pong", serveEmpty, func(b *bubble) { b.flood(most, func(int) error { return b.WritePing(true, [8]byte{}) }) }},
 		{"priority", serveEmpty, func(b *bubble) {

@@ -32,10 +32,12 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return c.useless(1)
 	}
+	weight := float64(f.NumSettings()) // each may be work for every stream
 	if c.settled {
-		if err := c.useless(settingsNoise); err != nil {
-			return err
-		}
+		weight += settingsNoise
+	}
+	if err := c.useless(weight); err != nil {
+		return err
 	}
 	if !c.settled {
 		c.settled = true
