@@ -289,6 +289,9 @@ func (x *exchange) failed(err error) result {
 	if errors.Is(err, h1.ErrPoolFull) {
 		return result{queued: true, fault: busyFault}
 	}
+	if h1.KindOf(err) == h1.NothingWritten {
+		x.body.unsent() // whether it was kept or not, it can be sent
+	}
 	if resetCode(err) == http11Required {
 		x.auth.links.require1()
 	}

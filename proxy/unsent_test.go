@@ -124,3 +124,38 @@ func TestAttemptClockWaitsForTheNewConnection(t *testing.T) {
 		})
 	}
 }
+
+// deadConn is a new connection that takes nothing.
+type deadConn struct{ net.Conn }
+
+func (c deadConn) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// TestBodyThatWasNotSentCanBe: a body that is not kept, since nothing of its request
+// is sent again, is still all there where a new connection died before the first byte.
+func TestBodyThatWasNotSentCanBe(t *testing.T) {
+	got := make(chan string, 2)
+	addr := rawServe(t, func(n int, c net.Conn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			line, _ := r.ReadString('0') // of the chunked body
+			got <- line
+			io.WriteString(c, ok)
+		}
+	})
+	var dials atomic.Int32
+	srv, _ := startWith(t, settings(), func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if dials.Add(1) == 1 && err == nil {
+			return deadConn{c}, nil
+		}
+		return c, err
+	}, nil)
+	c, r := call(t, srv)
+	fmt.Fprintf(c, "POST http://%s/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", addr)
+	if line, _ := r.ReadString('\n'); line != "HTTP/1.1 200 OK\r\n" {
+		rest, _ := r.Peek(r.Buffered())
+		t.Fatalf("%s%s", line, rest)
+	}
+	if body := <-got; body != "3\r\nabc\r\n0" {
+		t.Errorf("body %q", body)
+	}
+}
