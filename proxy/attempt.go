@@ -120,7 +120,7 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 			return uc, reused, err
 		}
 		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
-		x.auth = x.up.state.authority(x.auth.key, time.Now())
+		x.auth = x.up.authority(x.auth.key, time.Now())
 		if x.c.inside != nil {
 			x.c.inside.use(x.auth)
 		}

@@ -50,7 +50,7 @@ func (c *clientConn) connectDoor(req *h1.Request) {
 // Behind a parent proxy its connections are tunnels too, unlike those of
 // requests in absolute-form.
 func (x *exchange) tunnelAuthority(up *upstream) *authority {
-	return up.state.authority(authorityKey{
+	return up.authority(authorityKey{
 		host: foldHost(x.to.host), port: x.to.port, named: x.to.named, tunnel: x.snap.settings.ParentProxy != nil,
 	}, time.Now())
 }
@@ -181,19 +181,8 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 		c.deny(reply{status: 421, kind: "http_request_error", detail: "this connection was made for " + in.names() + ", and the request is for another host"})
 		return
 	}
-	if in.snap != x.snap {
-		matched, named := x.snap.table.Lookup(in.host, in.port)
-		in.placement = placement{snap: x.snap, up: x.snap.upstreams[matched], named: named}
-	}
-	if in.up == x.snap.fallback && x.snap.settings.DenyUnmatched { // by a reload since the CONNECT
-		x.denyUnmatched(in.up, in.host, in.port)
+	if in.snap != x.snap && !c.replace(req) {
 		return
-	}
-	if in.https && !in.up.TLS.Intercept { // no more, since a reload: the client's next connection is a tunnel again
-		req.KeepAlive = false
-		if c.carrier != nil {
-			c.carrier.Drain()
-		}
 	}
 	x.to = target{https: in.https, host: in.host, port: in.port, path: path, authority: authority, named: in.named}
 	if authority == nil && req.Header.GetKnown(h1.NameHost) == nil { // HTTP/1.0
@@ -208,13 +197,35 @@ func (c *clientConn) tunnelled(req *h1.Request) {
 	x.enter()
 }
 
+// replace finds what holds for a tunnel's host since a reload. Where it is not to be
+// intercepted any more, what the connection began with holds for a last time: the
+// client's next one is a tunnel again. False: an answer has been given.
+func (c *clientConn) replace(req *h1.Request) bool {
+	x, in := &c.x, c.inside
+	matched, named := x.snap.table.Lookup(in.host, in.port)
+	up := x.snap.upstreams[matched]
+	switch {
+	case up == x.snap.fallback && x.snap.settings.DenyUnmatched:
+		x.denyUnmatched(up, in.host, in.port)
+		return false
+	case in.https && !up.TLS.Intercept:
+		req.KeepAlive = false
+		if c.carrier != nil {
+			c.carrier.Drain()
+		}
+	default:
+		in.placement = placement{snap: x.snap, up: up, named: named}
+	}
+	return true
+}
+
 // insideAuthority is the state of the host that requests in a tunnel go to. Those
 // of an intercepted one are requests to an https server like any other.
 func (x *exchange) insideAuthority(in *insideTunnel) *authority {
 	if !in.https {
 		return x.tunnelAuthority(in.up)
 	}
-	return in.up.state.authority(authorityKey{host: foldHost(in.host), port: in.port, https: true, named: in.named}, time.Now())
+	return in.up.authority(authorityKey{host: foldHost(in.host), port: in.port, https: true, named: in.named}, time.Now())
 }
 
 func (in *insideTunnel) scheme() string {

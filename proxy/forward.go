@@ -83,7 +83,7 @@ func (x *exchange) lookup(https bool, authority []byte) bool {
 	}
 	*last = lastAuthority{snap: x.snap, https: https, authority: bytes.Clone(authority), host: host, port: port, up: up, named: named}
 	if len(up.Endpoints) == 0 {
-		last.auth = up.state.authority(authorityKey{host: foldHost(host), port: port, https: https, named: named}, time.Now())
+		last.auth = up.authority(authorityKey{host: foldHost(host), port: port, https: https, named: named}, time.Now())
 	}
 	return true
 }
@@ -115,7 +115,7 @@ func (x *exchange) toEndpoint(up *upstream, path []byte, named bool) {
 	} else if _, authority, _, err := parseAbsolute(x.req.Target); err == nil {
 		x.to.authority = authority
 	}
-	x.auth = up.state.endpointAuthority(x, authorityKey{host: e.Host, port: e.Port, https: https, named: named, endpoint: true})
+	x.auth = up.endpointAuthority(x, authorityKey{host: e.Host, port: e.Port, https: https, named: named, endpoint: true})
 	x.enter()
 }
 

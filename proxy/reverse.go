@@ -73,7 +73,7 @@ type authorityName struct {
 
 // endpointAuthority finds the state of the upstream's endpoint. A host that the
 // upstream does not name itself (a wildcard's) has a budget of its own there.
-func (st *state) endpointAuthority(x *exchange, k authorityKey) *authority {
+func (u *upstream) endpointAuthority(x *exchange, k authorityKey) *authority {
 	c := x.c
 	if !k.named {
 		k.forHost = x.byHost
@@ -82,11 +82,11 @@ func (st *state) endpointAuthority(x *exchange, k authorityKey) *authority {
 		}
 	}
 	last := &c.lastEndpoint
-	if last.snap == x.snap && last.state == st && last.auth != nil && last.auth.key == k {
+	if last.snap == x.snap && last.state == u.state && last.auth != nil && last.auth.key == k {
 		last.auth.touch()
 		return last.auth
 	}
-	*last = lastEndpoint{snap: x.snap, state: st, auth: st.authority(k, time.Now())}
+	*last = lastEndpoint{snap: x.snap, state: u.state, auth: u.authority(k, time.Now())}
 	return last.auth
 }
 

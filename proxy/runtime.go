@@ -50,6 +50,7 @@ type upstream struct {
 	metrics *metrics.Upstream
 	routes  map[*policy.Route]*metrics.Route
 	state   *state
+	tls     *peerTLS // how it is spoken to; the state has that of the newest configuration
 
 	endpointHost []byte // the Host of its endpoint
 }
@@ -141,7 +142,7 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.
 	for i, r := range routes {
 		names[i] = r.Name
 	}
-	joined := &upstream{Upstream: u, metrics: s.opts.Metrics.Upstream(u.Name, names), routes: map[*policy.Route]*metrics.Route{}, state: st}
+	joined := &upstream{Upstream: u, metrics: s.opts.Metrics.Upstream(u.Name, names), routes: map[*policy.Route]*metrics.Route{}, state: st, tls: t}
 	for _, e := range u.Endpoints {
 		joined.endpointHost = []byte(endpointAuthority(e.Scheme, e.Host, e.Port))
 	}

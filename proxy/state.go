@@ -94,10 +94,13 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 func (st *state) poolConfig(u *policy.Upstream) h1.PoolConfig {
 	cfg := h1.PoolConfig{Idle: u.Connections.Idle, Max: u.Connections.MaxPerEndpoint}
 	if st.retired {
-		cfg.Idle = time.Nanosecond
+		cfg.Idle = atOnce
 	}
 	return cfg
 }
+
+// atOnce is the idle time of connections that are not to be used again.
+const atOnce = time.Nanosecond
 
 // renewAll leaves all connections: what may be dialled, or through what, has
 // changed.
@@ -112,7 +115,7 @@ func (st *state) renewAll() {
 // renew replaces an authority by one without connections; its budget lives on.
 func (st *state) renew(e *list.Element) {
 	old := e.Value.(*authority)
-	e.Value = st.newAuthority(old.key, old.budget)
+	e.Value = st.newAuthority(old.key, st.tls, old.budget)
 	old.links.Close()
 }
 
@@ -125,10 +128,18 @@ func (st *state) drop(e *list.Element) {
 	a.links.Close()
 }
 
-// authority returns the state of one authority, made on first use.
-func (st *state) authority(k authorityKey, now time.Time) *authority {
+// authority returns the state of one of the upstream's authorities, made on first
+// use.
+func (u *upstream) authority(k authorityKey, now time.Time) *authority {
+	return u.state.authority(k, u.tls, now)
+}
+
+func (st *state) authority(k authorityKey, t *peerTLS, now time.Time) *authority {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if k.https && !st.tls.same(t) {
+		return st.outdated(k, t, now)
+	}
 	if e, ok := st.authorities[k]; ok {
 		st.recent.MoveToFront(e)
 		return e.Value.(*authority)
@@ -143,19 +154,34 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 		}
 		st.recent.MoveToFront(e)
 	}
-	budget := st.budget
-	if !k.named {
-		budget = st.ownBudget(k, now)
-	}
-	a := st.newAuthority(k, budget)
+	a := st.newAuthority(k, st.tls, st.budgetOf(k, now))
 	st.authorities[k] = st.recent.PushFront(a)
 	return a
 }
 
-func (st *state) newAuthority(k authorityKey, budget *policy.Budget) *authority {
+// outdated is the authority for a request that began before a reload changed how
+// TLS is spoken to it: it keeps the policy that it began with. Nobody else gets it,
+// and what is idle of it is closed.
+func (st *state) outdated(k authorityKey, t *peerTLS, now time.Time) *authority {
+	a := st.newAuthority(k, t, st.budgetOf(k, now))
+	cfg := st.poolConfig(st.policy)
+	cfg.Idle = atOnce
+	a.links.Configure(cfg)
+	return a
+}
+
+// budgetOf is the bucket that pays for an authority's retries.
+func (st *state) budgetOf(k authorityKey, now time.Time) *policy.Budget {
+	if k.named {
+		return st.budget
+	}
+	return st.ownBudget(k, now)
+}
+
+func (st *state) newAuthority(k authorityKey, t *peerTLS, budget *policy.Budget) *authority {
 	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel && !st.keepsHost(k), parent: st.parent}
 	if k.https {
-		p.tls = st.tls.config(k.host)
+		p.tls = t.config(k.host)
 	}
 	a := &authority{key: k, budget: budget, peer: p}
 	dial := func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }
