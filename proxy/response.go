@@ -58,8 +58,10 @@ func (x *exchange) abandon(d *policy.Decision) {
 		return
 	}
 	x.c.linger = true
-	x.log.answered = r.status
 	x.c.replyError(r)
+	if x.c.sc.Finished() { // not where the client's stream was reset for what it did
+		x.log.answered = r.status
+	}
 }
 
 // deliver gives the client the response in hand.
@@ -177,7 +179,11 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 		p, err := uc.NextBody()
 		if err == io.EOF {
 			x.account(r, d)
-			return x.toClient(sc.Finish(x.responseTrailer()))
+			trailer := x.responseTrailer()
+			if len(trailer) == 0 && x.body.pump == nil {
+				x.release() // before the client can ask again, on another stream
+			}
+			return x.toClient(sc.Finish(trailer))
 		}
 		if err != nil {
 			x.log.brokeOff = true

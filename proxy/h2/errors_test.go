@@ -330,7 +330,8 @@ func TestGoodRequests(t *testing.T) {
 		want   string
 	}{
 		{[]string{":method", "OPTIONS", ":scheme", "https", ":path", "*", ":authority", "up.test"}, "OPTIONS * Host=up.test;"},
-		{[]string{":path", "/", ":scheme", "http", ":method", "GET", "host", "up.test:1"}, "GET / Host=up.test:1;"},
+		{[]string{":path", "/", ":scheme", "http", ":method", "GET", "host", "up.test:1"}, "GET http://up.test:1/ Host=up.test:1;"},
+		{[]string{":path", "*", ":scheme", "HTTP", ":method", "OPTIONS", ":authority", "up.test"}, "OPTIONS http://up.test Host=up.test;"},
 		{[]string{":method", "GET", ":scheme", "https", ":path", "/", ":authority", "[::1]:8", "a", " b ", "host", "[::1]:8"}, "GET / Host=[::1]:8;a=b;"},
 		{[]string{":method", "M-1", ":scheme", "https", ":path", "//\xff?#"[:4], ":authority", "a", "cookie", "a", "b", "c", "cookie", "d", "cookie", "e"}, "M-1 //\xff? Host=a;cookie=a; d; e;b=c;"},
 		{[]string{":method", "GET", ":scheme", "https", ":path", "/", ":authority", "a", "content-length", "0", "expect", "100-continue"}, "GET / Host=a;content-length=0;expect=100-continue;"},

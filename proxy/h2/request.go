@@ -1,11 +1,16 @@
 package h2
 
-import "mulligan/proxy/h1"
+import (
+	"slices"
+
+	"mulligan/proxy/h1"
+)
 
 // hostName is the name that a request's host goes by, as HTTP/1.1 spells it.
 var hostName = []byte("Host")
 
-// request makes a request of the decoded head, in the words of HTTP/1.1. The error
+// request makes a request of the decoded head, in the words of HTTP/1.1: its target
+// is a path, or absolute where it is not for https. The error
 // is what the client did wrong: a stream with such a request is reset (RFC 9113
 // section 8.1.1).
 func (h *head) request(req *h1.Request, end bool) *h1.Error {
@@ -29,6 +34,12 @@ func (h *head) request(req *h1.Request, end bool) *h1.Error {
 	*req = h1.Request{Method: method, Target: []byte(path), Minor: 1, HTTP2: true, KeepAlive: true}
 	if err := h.requestHeader(req); err != nil {
 		return err
+	}
+	if h1.EqualName([]byte(h.pseudo[pseudoScheme]), "http") { // said as a client of HTTP/1.1 would that means another scheme
+		req.Target = slices.Concat([]byte("http://"), req.Header.GetKnown(h1.NameHost), req.Target)
+		if path == "*" {
+			req.Target = req.Target[:len(req.Target)-1]
+		}
 	}
 	return h.frameRequest(req, end)
 }

@@ -204,8 +204,10 @@ func TestForeignAuthorityInside(t *testing.T) {
 	f.ask(105, false, "POST", foreign[0], "/")
 	f.hear(t, 105).expect(t, 421, account)
 	f.reset(105, http2.ErrCodeCancel)
-	f.ask(107, true, "GET", host, "/")
-	f.hear(t, 107).expect(t, 200, "")
+	f.headers(107, true, ":method: GET", ":scheme: http", ":authority: "+host, ":path: /")
+	f.hear(t, 107).expect(t, 421, account)
+	f.ask(109, true, "GET", host, "/")
+	f.hear(t, 109).expect(t, 200, "")
 
 	want(t, "requests seen", u.seen("/")+u.seen("/absolute"), 4)
 	p.wantMetric(4, "mulligan_requests_total")
