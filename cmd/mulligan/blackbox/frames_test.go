@@ -25,6 +25,8 @@ type frames struct {
 	block bytes.Buffer
 	enc   *hpack.Encoder
 	limit uint32 // the peer's SETTINGS_MAX_CONCURRENT_STREAMS; 0 = not said
+
+	patience time.Duration // for the next frame; 0: the connection has a deadline for all
 }
 
 func newFrames(nc net.Conn) *frames {
@@ -47,6 +49,7 @@ func asClient(t *testing.T, nc *tls.Conn, settings ...http2.Setting) *frames {
 		t.Fatalf("ALPN chose %q", p)
 	}
 	f := newFrames(nc)
+	f.patience = 2 * patience
 	_, _ = io.WriteString(nc, http2.ClientPreface)
 	_ = f.WriteSettings(settings...)
 	return f
@@ -124,6 +127,9 @@ func (f *frames) credit(stream uint32, n int) {
 // A frame of DATA is valid until the next one is read.
 func (f *frames) next() http2.Frame {
 	for {
+		if f.patience > 0 {
+			_ = f.nc.SetDeadline(time.Now().Add(f.patience))
+		}
 		frame, err := f.ReadFrame()
 		if err != nil {
 			var bad http2.StreamError

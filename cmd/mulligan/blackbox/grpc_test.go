@@ -342,7 +342,7 @@ func TestGRPCCarriesEverything(t *testing.T) {
 // stream opens a streaming call of any kind.
 func stream(t *testing.T, conn *grpc.ClientConn, method string) (grpc.ClientStream, context.CancelFunc) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), lifetime)
 	t.Cleanup(cancel)
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Service/"+method)
 	if err != nil {

@@ -20,6 +20,10 @@ import (
 // more than a busy machine needs, far less than a hang.
 const patience = 20 * time.Second
 
+// lifetime bounds a connection or a stream on which much happens, one thing after
+// the other.
+const lifetime = 4 * time.Minute
+
 // quick is what most policies here share: waits of milliseconds and a budget
 // that never runs out, for a `retry:` mapping.
 const quick = `backoff: {initial_delay: 1ms, max_delay: 5ms}, budget: {burst: 1000}`

@@ -278,14 +278,17 @@ func TestStreamThatIsNotRead(t *testing.T) {
 		f.ask(stream, true, "GET", host, "/big")
 	}
 	got := map[uint32]int{}
-	take := func(frame http2.Frame) {
-		if d, ok := frame.(*http2.DataFrame); ok {
-			got[d.StreamID] += len(d.Data())
-			f.credit(0, max(1, len(d.Data()))) // the connection's window is no part of it
+	take := func() {
+		switch frame := f.next().(type) {
+		case nil:
+			t.Fatalf("the connection ended after %v", got)
+		case *http2.DataFrame:
+			got[frame.StreamID] += len(frame.Data())
+			f.credit(0, max(1, len(frame.Data()))) // the connection's window is no part of it
 		}
 	}
 	for got[1] < 65535 || got[3] < 65535 || got[5] < 65535 {
-		take(f.next())
+		take()
 	}
 	for i := range 50 { // streams beside them go on
 		stream := uint32(101 + 2*i)
@@ -302,11 +305,7 @@ func TestStreamThatIsNotRead(t *testing.T) {
 		f.credit(1, 65535)
 		goal := min(size, got[1]+65535)
 		for got[1] < goal {
-			frame := f.next()
-			if frame == nil {
-				t.Fatalf("the connection ended after %d bytes", got[1])
-			}
-			take(frame)
+			take()
 		}
 	}
 	want(t, "bytes of the stream that was read", got[1], size)
@@ -352,7 +351,9 @@ func TestUploadThatIsNotRead(t *testing.T) {
 	}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10_000})
 	const size = 8 << 20
 	up := make(chan response, 1)
-	go func() { up <- p.caller(2).do("POST", "https://"+host+"/up", strings.Repeat("u", size)) }()
+	uploader := p.caller(2)
+	uploader.Timeout = lifetime
+	go func() { up <- uploader.do("POST", "https://"+host+"/up", strings.Repeat("u", size)) }()
 	eventually(t, "the upload to begin", func() bool {
 		n, _ := p.metric("mulligan_requests_in_flight", "upstream=api")
 		return n == 1
@@ -362,7 +363,7 @@ func TestUploadThatIsNotRead(t *testing.T) {
 		r.expect(t, 200, "")
 	}
 	close(release)
-	soon(t, "the answer", up).expect(t, 200, "")
+	(<-up).expect(t, 200, "")
 	want(t, "bytes uploaded", soon(t, "the upload", got), size)
 	want(t, "connections", u.connections(), 1)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // crowd keeps so many clients busy until stop is closed; each response is given
@@ -23,6 +24,7 @@ func crowd(t *testing.T, p *mulligan, n int, stop chan struct{}, request func(i 
 					return
 				default:
 				}
+				_ = c.SetDeadline(time.Now().Add(2 * patience))
 				c.send(request(i))
 				r := c.final("GET")
 				if complaint := check(r); complaint != "" {

@@ -53,7 +53,7 @@ func upstreamOn(t *testing.T, ln net.Listener, script func(p *peer)) *upstream {
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(4 * time.Minute))
+			_ = conn.SetDeadline(time.Now().Add(lifetime))
 			u.mu.Lock()
 			u.conns = append(u.conns, conn)
 			p := &peer{Conn: conn, r: bufio.NewReader(conn), up: u, number: len(u.conns)}
