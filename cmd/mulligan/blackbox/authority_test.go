@@ -112,11 +112,11 @@ func (a *authority) upstreamWith(t *testing.T, config *tls.Config, list ...answe
 // CA; extra is more of its mapping, each line indented by four.
 func (a *authority) config(host, addr, extra string) string {
 	return fmt.Sprintf(`
-defaults: {retry: {%s}}
+defaults: {%s, retry: {%s}}
 upstreams:
   secure:
     hosts: [%s]
     endpoints: ["https://%s"]
     tls: {ca_file: %s}
-%s`, quick, host, addr, a.file, extra)
+%s`, unhurried, quick, host, addr, a.file, extra)
 }

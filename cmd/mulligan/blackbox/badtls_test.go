@@ -32,11 +32,17 @@ type weight struct{ goroutines, descriptors int }
 func (p *mulligan) weigh() weight {
 	p.t.Helper()
 	n, _ := p.metric("go_goroutines")
+	return weight{int(n), p.descriptors()}
+}
+
+// descriptors counts the open ones of the process.
+func (p *mulligan) descriptors() int {
+	p.t.Helper()
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
 	if err != nil {
 		p.t.Skip(err)
 	}
-	return weight{int(n), len(fds)}
+	return len(fds)
 }
 
 // leaksNothing waits until the process is as it was: a few connections of pools

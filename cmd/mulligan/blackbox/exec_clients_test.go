@@ -33,12 +33,12 @@ func newSecret(t *testing.T, list ...answer) *secret {
 	ca := newAuthority(t)
 	u := ca.upstreamWith(t, &tls.Config{Certificates: []tls.Certificate{ca.leaf(time.Now().Add(time.Hour), secretHost)}}, list...)
 	return &secret{u, fmt.Sprintf(`
-defaults: {retry: {%s}}
+defaults: {%s, retry: {%s}}
 upstreams:
   api:
     hosts: [%s]
     tls: {intercept: true, ca_file: %s}
-`, quick, secretHost, ca.file)}
+`, unhurried, quick, secretHost, ca.file)}
 }
 
 func (s *secret) url(path string) string {

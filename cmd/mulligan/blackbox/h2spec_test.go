@@ -58,7 +58,7 @@ func TestH2specIntercepted(t *testing.T) {
 				_, err := io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\n")
 				return strings.HasPrefix(head, "CONNECT ") && err == nil
 			})
-			p := startInside(t, "defaults: {timeout: {connect: 60s}}\nparent_proxy: http://"+parent+"\nupstreams:\n"+ca.intercepting("api", "127.0.0.1", ""))
+			p := startInside(t, "parent_proxy: http://"+parent+"\nupstreams:\n"+ca.intercepting("api", "127.0.0.1", ""))
 			forwarder(t, door, p.proxy, func(_, proxy *net.TCPConn) bool {
 				_, err := io.WriteString(proxy, lines("CONNECT "+door.Addr().String()+" HTTP/1.1", "Host: "+door.Addr().String()))
 				return err == nil && strings.HasPrefix(connectHead(proxy), "HTTP/1.1 200")

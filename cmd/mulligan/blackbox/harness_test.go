@@ -28,6 +28,10 @@ const lifetime = 4 * time.Minute
 // that never runs out, for a `retry:` mapping.
 const quick = `backoff: {initial_delay: 1ms, max_delay: 5ms}, budget: {burst: 1000}`
 
+// unhurried is for an upstream's mapping, or for defaults: a handshake that takes
+// its 5 s on a busy machine would be an attempt more.
+const unhurried = `timeout: {connect: 60s}`
+
 // binary is the path of mulligan, built once by TestMain.
 var binary string
 

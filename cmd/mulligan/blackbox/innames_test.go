@@ -34,7 +34,7 @@ func TestNamesInside(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	u := answersTo(t, ca)
-	p := startInside(t, "upstreams:\n"+fmt.Sprintf("  w:\n    hosts: [\"*.wild.localhost\"]\n    tls: {intercept: true, ca_file: %s, server_name: localhost}\n", ca.file))
+	p := startInside(t, "upstreams:\n"+fmt.Sprintf("  w:\n    hosts: [\"*.wild.localhost\"]\n    tls: {intercept: true, ca_file: %s, server_name: localhost}\n    %s\n", ca.file, unhurried))
 	for _, protocol := range []string{"http/1.1", "h2"} {
 		for _, name := range names {
 			c := p.connect(net.JoinHostPort(name.connect, u.port))

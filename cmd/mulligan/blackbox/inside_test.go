@@ -70,6 +70,9 @@ func parsePEM(t *testing.T, text string) *x509.Certificate {
 // intercepting is an upstream's mapping: its hosts, and that they are intercepted;
 // extra is more of it, each line indented by four.
 func (a *authority) intercepting(name, hosts, extra string) string {
+	if !strings.Contains(extra, "timeout:") {
+		extra += "    " + unhurried + "\n"
+	}
 	return fmt.Sprintf("  %s:\n    hosts: [%s]\n    tls: {intercept: true, ca_file: %s}\n%s", name, hosts, a.file, extra)
 }
 

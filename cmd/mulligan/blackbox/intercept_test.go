@@ -82,7 +82,7 @@ func TestPolicyInside(t *testing.T) {
 		{"plain", ""},
 		{"routed", "    retry: {max_attempts: 2}\n    routes: [{name: charge, match: {methods: [POST], path: /charge*}, retry: {methods: [POST], max_attempts: 3}}]\n"},
 		{"poor", "    retry: {budget: {burst: 1, ratio: 0}}\n"},
-		{"short", "    timeout: {attempt: 100ms, total: 10s}\n    retry: {max_attempts: 2}\n"},
+		{"short", "    timeout: {connect: 60s, attempt: 100ms}\n    retry: {max_attempts: 2}\n"},
 		{"small", "    buffer: {request: 1KiB}\n"},
 		{"observing", "    retry: {mode: observe}\n"},
 	}

@@ -65,7 +65,7 @@ func TestTLSFailures(t *testing.T) {
 func TestTLSUntrustedByDefault(t *testing.T) {
 	t.Parallel()
 	u := newAuthority(t).upstream(t, text(200, ""))
-	p := start(t, fmt.Sprintf(`upstreams: {s: {hosts: [s.internal], endpoints: ["https://%s"]}}`, u.addr))
+	p := start(t, fmt.Sprintf(`upstreams: {s: {hosts: [s.internal], endpoints: ["https://%s"], %s}}`, u.addr, unhurried))
 	p.get("http://s.internal/").expectProblem(t, 502, "attempts=1; stop=permanent; error=tls_certificate_error")
 }
 
@@ -87,7 +87,7 @@ func TestTLSHandshakeTimesOut(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	u := serve(t, func(p *peer) { p.ended() })
-	p := start(t, strings.Replace(ca.config("s.internal", u.addr, ""), "defaults: {", "defaults: {timeout: {connect: 300ms}, ", 1))
+	p := start(t, strings.Replace(ca.config("s.internal", u.addr, ""), unhurried, "timeout: {connect: 300ms}", 1))
 	p.do("POST", "http://s.internal/", "x").expectProblem(t, 504, "attempts=4; stop=max_attempts; error=connection_timeout")
 	p.wantMetric(4, "mulligan_attempts_total", "result=connect_failure")
 }

@@ -201,7 +201,8 @@ upstreams:
     endpoints: ["https://%s"]
     listen: {address: "%s", tls: {internal: true, names: [svc.test, "127.0.0.1"]}}
     tls: {ca_file: %s}
-`, quick, u.addr, door, ca.file))
+    %s
+`, quick, u.addr, door, ca.file, unhurried))
 	for i, row := range []struct{ flag, proto, via string }{{"--http1.1", "HTTP/1.1", "1.1"}, {"--http2", "HTTP/2", "2.0"}} {
 		for _, host := range []string{"svc.test", "127.0.0.1"} {
 			path := fmt.Sprintf("/%d/%s", i, host)

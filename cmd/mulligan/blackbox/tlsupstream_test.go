@@ -22,12 +22,12 @@ type toUpstream struct {
 
 var waysToUpstreams = []toUpstream{
 	{"originated", func(ca *authority, u *upstream, keys string) string {
-		return fmt.Sprintf("  up:\n    hosts: [up.internal]\n    endpoints: [\"https://%s\"]\n    tls: {%sca_file: %s}\n", u.addr, keys, ca.file)
+		return fmt.Sprintf("  up:\n    hosts: [up.internal]\n    endpoints: [\"https://%s\"]\n    tls: {%sca_file: %s}\n    %s\n", u.addr, keys, ca.file, unhurried)
 	}, func(p *inside, u *upstream, method string) response {
 		return p.do(method, "http://up.internal/", "")
 	}},
 	{"intercepted", func(ca *authority, u *upstream, keys string) string {
-		return fmt.Sprintf("  up:\n    hosts: [localhost]\n    tls: {intercept: true, %sca_file: %s}\n", keys, ca.file)
+		return fmt.Sprintf("  up:\n    hosts: [localhost]\n    tls: {intercept: true, %sca_file: %s}\n    %s\n", keys, ca.file, unhurried)
 	}, func(p *inside, u *upstream, method string) response {
 		return p.caller(2).do(method, fmt.Sprintf("https://localhost:%d/", u.port()), "")
 	}},
@@ -186,7 +186,7 @@ func TestOriginationOverHTTP2(t *testing.T) {
 		fmt.Fprint(w, r.Proto)
 		w.Header().Set("Sum", "42")
 	})
-	p := start(t, fmt.Sprintf("defaults: {retry: {%s}}\nupstreams:\n  up:\n    hosts: [up.internal]\n    endpoints: [\"https://%s\"]\n    tls: {rewrite: true, ca_file: %s}\n", quick, u.addr, ca.file))
+	p := start(t, fmt.Sprintf("defaults: {%s, retry: {%s}}\nupstreams:\n  up:\n    hosts: [up.internal]\n    endpoints: [\"https://%s\"]\n    tls: {rewrite: true, ca_file: %s}\n", unhurried, quick, u.addr, ca.file))
 	r := p.get("http://up.internal/", "TE: trailers", "Connection: TE")
 	r.expect(t, 302, "attempts=2; stop=success; received-status=302")
 	want(t, "body", r.Body, "HTTP/2.0")
