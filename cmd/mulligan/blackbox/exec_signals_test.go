@@ -97,11 +97,12 @@ func TestExecDrains(t *testing.T) {
 		})
 		dir := t.TempDir()
 		result, end := filepath.Join(dir, "result"), filepath.Join(dir, "end")
-		e := startExec(t, how{}, "sh", "-c", curl+" -sS "+u.url("/")+" > "+result+" 2>/dev/null & until test -e "+end+"; do sleep 0.05; done")
+		e := startExec(t, how{}, "sh", "-c", "echo $$; "+curl+" -sS "+u.url("/")+" > "+result+" 2>/dev/null & until test -e "+end+"; do sleep 0.05; done")
 		eventually(t, "the request to be under way", func() bool { return u.count() == 1 })
 		<-asked
 		writeFile(t, end, "")
-		linger(500 * time.Millisecond) // the command ends; curl lives on, and so has the proxy to
+		eventually(t, "the command to end", func() bool { return isGone(e.out.String()) })
+		linger(500 * time.Millisecond) // curl lives on, and so has the proxy to
 		select {
 		case <-e.done:
 			t.Error("mulligan did not wait for the request")
@@ -118,4 +119,11 @@ func TestExecDrains(t *testing.T) {
 		eventually(t, "curl to end", func() bool { return readFile(t, result) == "late" })
 		contains(t, "standard error", e.errs.String(), "1 request,")
 	}
+}
+
+// isGone reports whether the process of which this line is the number has ended,
+// and whoever started it knows.
+func isGone(line string) bool {
+	pid, err := strconv.Atoi(strings.TrimSuffix(line, "\n"))
+	return err == nil && syscall.Kill(pid, 0) == syscall.ESRCH
 }
