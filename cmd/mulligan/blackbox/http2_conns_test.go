@@ -128,8 +128,8 @@ func TestGoAwayFinishesWhatItHas(t *testing.T) {
 				continue
 			}
 			f.headers(stream, false, ":status: 200")
-			f.data(stream, false, "first ")
 			f.goAway(stream, http2.ErrCodeNo)
+			f.data(stream, false, "first ") // who has this has been told
 			go func() {
 				<-held
 				f.data(stream, true, "last")
