@@ -100,11 +100,12 @@ func TestConnectionsEndBetweenRequests(t *testing.T) {
 				closing <- true
 			})
 			f := p.frames(host)
+			without := p.descriptors()
 			for i := range 4 {
 				f.ask(uint32(2*i+1), true, "POST", host, "/")
 				f.hear(t, uint32(2*i+1)).expect(t, 200, "")
 				soon(t, "the end", closing)
-				linger(50 * time.Millisecond) // the end is on its way
+				eventually(t, "the end to be noticed", func() bool { return p.descriptors() <= without })
 			}
 			want(t, "connections", u.connections(), 4)
 			p.wantMetric(4, "mulligan_attempts_total")
