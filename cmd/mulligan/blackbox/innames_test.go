@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -54,9 +55,12 @@ func TestNamesInside(t *testing.T) {
 	p.wantMetric(float64(2*len(names)), "mulligan_requests_total", "upstream=w", "outcome=success")
 }
 
-// answersTo serves 200 with the Host it was asked for.
+// answersTo serves 200 with the Host it was asked for, once a request is whole.
 func answersTo(t *testing.T, ca *authority) *site {
-	return newSite(t, ca, 2, func(w http.ResponseWriter, r *http.Request, n int) { fmt.Fprint(w, r.Host) })
+	return newSite(t, ca, 2, func(w http.ResponseWriter, r *http.Request, n int) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, r.Host)
+	})
 }
 
 // askOver asks for / in the version that TLS was made for, and returns the status.
