@@ -72,8 +72,9 @@ func TestUpstreamThatDoesNotReadIsGivenUp(t *testing.T) {
 			defer close(release)
 			p := start(t, `defaults: {timeout: {idle: 2s}, buffer: {request: 64KiB}, retry: {`+quick+`}}`)
 			c := dial(t, p.proxy)
-			go c.send(head(method, u.url("/"), "Content-Length: 40000000") + strings.Repeat("x", 40_000_000))
+			upload := head(method, u.url("/"), "Content-Length: 40000000") + strings.Repeat("x", 40_000_000)
 			begun := time.Now()
+			go c.send(upload)
 			r := c.final(method)
 			if r.Status != 0 && r.Status != 502 && r.Status != 504 {
 				t.Errorf("status %d", r.Status)
@@ -124,7 +125,11 @@ func TestClientGoneWithAStuckDownload(t *testing.T) {
 			return
 		}
 		p.write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
-		_, err := p.Write([]byte(strings.Repeat("x", 100_000_000)))
+		var err error
+		piece := []byte(strings.Repeat("x", 100_000))
+		for n := 0; err == nil && n < 1000; n++ {
+			_, err = p.Write(piece)
+		}
 		gone <- err != nil
 	})
 	p := start(t, "")
