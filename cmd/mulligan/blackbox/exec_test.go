@@ -165,7 +165,9 @@ func TestExecStatus(t *testing.T) {
 	dir := t.TempDir()
 	plain, script := filepath.Join(dir, "plain"), filepath.Join(dir, "script")
 	writeFile(t, plain, "not executable")
+	syscall.ForkLock.RLock() // a process that is just being started would have a copy of the file, which nobody can run while it is written
 	writeFile(t, script, "no interpreter")
+	syscall.ForkLock.RUnlock()
 	if err := os.Chmod(script, 0o700); err != nil {
 		t.Fatal(err)
 	}
