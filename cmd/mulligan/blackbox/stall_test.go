@@ -188,12 +188,12 @@ func TestRetryAfterAStalledUpload(t *testing.T) {
 			<-release // reads no body
 			return
 		}
-		linger(1500 * time.Millisecond) // half of timeout.idle
+		linger(2 * time.Second) // of the 6 that timeout.idle leaves it
 		p.body(r)
 		text(200, "whole", "Connection: close")(p, r)
 	})
 	defer close(release)
-	p := start(t, `defaults: {timeout: {idle: 3s}, buffer: {request: 60MiB}, retry: {`+quick+`}}`)
+	p := start(t, `defaults: {timeout: {idle: 6s}, buffer: {request: 60MiB}, retry: {`+quick+`}}`)
 	body := strings.Repeat("y", 20_000_000)
 	for range 2 {
 		c := dial(t, p.proxy)
