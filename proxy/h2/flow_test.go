@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"testing"
 
@@ -309,10 +310,14 @@ func TestTurns(t *testing.T) {
 		s.FieldString("Host", "up.test")
 		s.EndHead(h1.Chunked, 0)
 	}
+	if err := r.nc.(*net.TCPConn).SetReadBuffer(1 << 20); err != nil { // or what is on its way could be of any length
+		t.Fatal(err)
+	}
 	go large.Body(make([]byte, 64<<20)) // until the test ends
 	until(r, func(f *http2.DataFrame) bool { return f.StreamID == 1 })
 	done := make(chan error, 1)
 	go func() { done <- small.FinishWith([]byte("small"), nil) }()
+	eventually(t, "the small one waits for its turn, or had it", func() bool { return small.Writing() || small.Finished() }) // and nothing is read meanwhile
 	before := 0
 	until(r, func(f *http2.DataFrame) bool { before += len(f.Data()); return f.StreamID == 3 })
 	if before > 16<<20 {
