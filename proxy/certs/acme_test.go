@@ -160,7 +160,7 @@ func (p *pebble) config(httpPort, alpnPort int) Config {
 			CAFile:   p.write("roots.pem", p.local.RootPEM()),
 			HTTPPort: httpPort, TLSALPNPort: alpnPort, ChallengeHost: "127.0.0.1",
 		},
-		magic: tuning{renewEvery: 200 * time.Millisecond, renewRatio: 0.95},
+		magic: tuning{renewEvery: 200 * time.Millisecond, renewRatio: 0.95, stopWithin: patience},
 	}
 }
 

@@ -132,7 +132,7 @@ func TestInternalRenews(t *testing.T) {
 	a, name := newTestAuthority(t), ownName()
 	m, log := start(t, Config{
 		Internal: a, Storage: t.TempDir(), Names: []string{name},
-		magic: tuning{renewEvery: 50 * time.Millisecond, renewRatio: 0.99},
+		magic: tuning{renewEvery: 50 * time.Millisecond, renewRatio: 0.99, stopWithin: patience},
 	})
 	addr := serve(listen(t, "127.0.0.1:0"), m.TLS())
 	serial := func() string {

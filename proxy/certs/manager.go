@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -23,6 +24,7 @@ type tuning struct {
 	renewEvery time.Duration // between looks for certificates to renew
 	renewRatio float64       // of the life that is left then
 	resolver   string        // DNS server of the ACME client
+	stopWithin time.Duration // for Close, behind which a test removes the storage
 }
 
 // stopWithin bounds the wait for certmagic, which may be in a request to the CA.
@@ -42,15 +44,16 @@ type manager struct {
 	obtain func(ctx context.Context, name string) error
 	renew  func(ctx context.Context, name string, force bool) error
 
-	quit    context.CancelFunc
-	working sync.WaitGroup
+	quit       context.CancelFunc
+	working    sync.WaitGroup
+	stopWithin time.Duration
 }
 
 // newManager makes a manager, which has no issuer yet. Each kind has a storage
 // of its own: certmagic's lock of a name does not tell issuers apart, and ACME
 // holds it until the CA is there.
 func newManager(cfg Config, kind string) (*manager, error) {
-	m := &manager{log: cfg.Log, quit: func() {}}
+	m := &manager{log: cfg.Log, quit: func() {}, stopWithin: cmp.Or(cfg.magic.stopWithin, stopWithin)}
 	for _, given := range cfg.Names {
 		name, _, err := canonical(given)
 		if err != nil {
@@ -205,7 +208,7 @@ func (m *manager) close() {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(stopWithin):
+	case <-time.After(m.stopWithin):
 	}
 }
 
