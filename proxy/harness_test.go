@@ -19,7 +19,7 @@ import (
 // route is a policy with short waits, for tests.
 func route(name string) *policy.Route {
 	r := &policy.Route{Name: name, Prefix: true}
-	r.Timeout = policy.TimeoutConfig{Connect: 2 * time.Second, Attempt: 5 * time.Second, Total: 20 * time.Second, Idle: time.Minute, TunnelIdle: time.Minute}
+	r.Timeout = policy.TimeoutConfig{Connect: 20 * time.Second, Attempt: 5 * time.Second, Total: 20 * time.Second, Idle: time.Minute, TunnelIdle: time.Minute}
 	r.Retry = policy.Retry{
 		MaxAttempts: 4, Methods: []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"},
 		IdempotencyKeys: []string{"Idempotency-Key"}, RetryAfter: 30 * time.Second,
