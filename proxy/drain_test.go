@@ -73,7 +73,7 @@ func TestRequestThatMeetsTheDrainIsFinished(t *testing.T) {
 	srv, err := proxy.New(proxy.Options{
 		Proxy: "127.0.0.1:0", Metrics: metrics.New(prometheus.NewRegistry()),
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Listen: listen,
-	}, settings())
+	}, unhurried(settings()))
 	if err != nil {
 		t.Fatal(err)
 	}

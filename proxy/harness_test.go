@@ -46,13 +46,28 @@ func settings(ups ...*policy.Upstream) *proxy.Settings {
 	return &proxy.Settings{Upstreams: ups, Default: upstream("default"), BufferTotal: 64 << 20, Via: true}
 }
 
+// unhurried gives an attempt as long as the request, for a test on real
+// connections that sets no time of its own: a machine that stands still for some
+// seconds is no upstream that does.
+func unhurried(s *proxy.Settings) *proxy.Settings {
+	standard := route("").Timeout.Attempt
+	for _, u := range append([]*policy.Upstream{s.Default}, s.Upstreams...) {
+		for _, r := range append([]*policy.Route{u.Default}, u.Routes...) {
+			if r.Timeout.Attempt == standard {
+				r.Timeout.Attempt = r.Timeout.Total
+			}
+		}
+	}
+	return s
+}
+
 // start runs a proxy on loopback until the test ends.
 func start(t testing.TB, s *proxy.Settings) *proxy.Server {
 	t.Helper()
 	srv, err := proxy.New(proxy.Options{
 		Proxy: "127.0.0.1:0", Metrics: metrics.New(prometheus.NewRegistry()),
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}, s)
+	}, unhurried(s))
 	if err != nil {
 		t.Fatal(err)
 	}

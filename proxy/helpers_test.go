@@ -32,7 +32,7 @@ func startWith(t testing.TB, s *proxy.Settings, dial func(context.Context, strin
 	reg := prometheus.NewRegistry()
 	srv, err := proxy.New(proxy.Options{
 		Proxy: "127.0.0.1:0", Metrics: metrics.New(reg), Log: slog.New(slog.NewTextHandler(log, nil)), Dial: dial,
-	}, s)
+	}, unhurried(s))
 	if err != nil {
 		t.Fatal(err)
 	}

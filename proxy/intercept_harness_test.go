@@ -140,7 +140,7 @@ func interceptAt(t testing.TB, addr net.Addr, caFile string, up *httptest.Server
 	srv, err := proxy.New(proxy.Options{
 		Proxy: "127.0.0.1:0", Metrics: metrics.New(i.reg), Log: slog.New(slog.NewTextHandler(i.log, nil)),
 		Signer: func() (proxy.Signer, error) { return i.ca, nil },
-	}, settings(u))
+	}, unhurried(settings(u)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func TestBytesBehindTheLastRequestCostNoAnswer(t *testing.T) {
 					ln, err := net.Listen(network, addr)
 					return &endedListener{Listener: ln, ended: ended}, err
 				},
-			}, settings())
+			}, unhurried(settings()))
 			if err != nil {
 				t.Fatal(err)
 			}

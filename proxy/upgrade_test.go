@@ -200,7 +200,7 @@ func TestUpgradeIsPouredByTheBuffer(t *testing.T) {
 					c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 					return countingConn{c, &calls}, err
 				},
-			}, settings(row.u))
+			}, unhurried(settings(row.u)))
 			if err != nil {
 				t.Fatal(err)
 			}
