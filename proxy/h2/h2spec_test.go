@@ -44,7 +44,7 @@ func TestH2spec(t *testing.T) {
 	_, port, _ := net.SplitHostPort(addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "-h", "127.0.0.1", "-p", port, "-o", "3", "-S").CombinedOutput()
+	out, err := exec.CommandContext(ctx, path, "-h", "127.0.0.1", "-p", port, "-o", "20", "-S").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), " 0 skipped, 0 failed") {
 		t.Errorf("%v\n%s", err, out)
 	}
