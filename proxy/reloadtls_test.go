@@ -1,8 +1,13 @@
 package proxy_test
 
 import (
+	"crypto/tls"
 	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,6 +88,75 @@ func TestRetryKeepsItsTLS(t *testing.T) {
 		i.notIntercepted(t)
 		if got := <-status; got != "200 OK" || asked.Load() != 2 {
 			t.Errorf("%s, asked %d times", got, asked.Load())
+		}
+	})
+}
+
+// TestRetriesKeepTheirLimit: requests in flight share the connections that are made
+// as they began, within max_per_endpoint.
+func TestRetriesKeepTheirLimit(t *testing.T) {
+	const crowd, limit = 20, 2
+	bothWays(t, func(t *testing.T, client2, upstream2 bool) {
+		var asked, open, most atomic.Int32
+		theirs := newTestCA(t)
+		leaf, err := theirs.Leaf("api.localhost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) <= crowd {
+				w.WriteHeader(503)
+			}
+		}))
+		up.TLS = &tls.Config{Certificates: []tls.Certificate{*leaf}}
+		up.EnableHTTP2 = upstream2
+		up.Config.ErrorLog = log.New(io.Discard, "", 0)
+		up.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			switch s {
+			case http.StateNew:
+				for n := open.Add(1); ; {
+					if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+						return
+					}
+				}
+			case http.StateClosed:
+				open.Add(-1)
+			}
+		}
+		up.StartTLS()
+		t.Cleanup(up.Close)
+		i := interceptAt(t, up.Listener.Addr(), theirs.file(t), up, func(u *policy.Upstream) {
+			u.Connections.MaxPerEndpoint = limit
+			u.Budget.Burst = crowd
+			b := &u.Default.Retry.Backoff
+			b.Initial, b.Max, b.Jitter = 2*time.Second, 2*time.Second, policy.NoJitter
+		})
+		c := i.client(t, client2)
+		var all sync.WaitGroup
+		for range crowd {
+			all.Go(func() {
+				resp, err := c.Get("https://" + i.host)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp.Body.Close()
+				if resp.StatusCode != 200 {
+					t.Error(resp.Status, resp.Header)
+				}
+			})
+		}
+		if !eventually(func() bool { return gauge(t, i.reg, "mulligan_retries_waiting", "api") == crowd }) {
+			t.Skip("they do not all wait at once: the machine is too slow for this")
+		}
+		i.notIntercepted(t)
+		if !eventually(func() bool { return open.Load() == 0 }) { // those from before the reload
+			t.Fatal(open.Load(), "connections are open, and nobody uses them")
+		}
+		most.Store(0)
+		all.Wait()
+		if n := most.Load(); n < 1 || n > limit {
+			t.Errorf("%d connections at once, the limit is %d", n, limit)
 		}
 	})
 }

@@ -381,6 +381,23 @@ func (s *Server) Connections() int {
 	return n
 }
 
+// TunnelProgress returns a number that is another one when a byte has moved in a
+// tunnel.
+func (s *Server) TunnelProgress() (n uint64) {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	for c := range s.conns {
+		if !c.watch.tunnel.Load() {
+			continue
+		}
+		n += c.sc.Progress()
+		if uc := c.watch.moved.Load(); uc != nil {
+			n += uc.Progress()
+		}
+	}
+	return n
+}
+
 // CutOffError says how many connections from clients were in use when the time
 // for them to finish was over.
 type CutOffError struct{ Connections int }

@@ -99,6 +99,10 @@ func (st *state) poolConfig(u *policy.Upstream) h1.PoolConfig {
 	return cfg
 }
 
+// lateIdle is how long connections stay idle that only requests from before a
+// reload use.
+const lateIdle = time.Second
+
 // atOnce is the idle time of connections that are not to be used again.
 const atOnce = time.Nanosecond
 
@@ -131,15 +135,34 @@ func (st *state) drop(e *list.Element) {
 // authority returns the state of one of the upstream's authorities, made on first
 // use.
 func (u *upstream) authority(k authorityKey, now time.Time) *authority {
-	return u.state.authority(k, u.tls, now)
-}
-
-func (st *state) authority(k authorityKey, t *peerTLS, now time.Time) *authority {
+	st := u.state
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if k.https && !st.tls.same(t) {
-		return st.outdated(k, t, now)
+	if k.https && !st.tls.same(u.tls) {
+		return u.late.authority(k, func() *authority { return st.outdated(k, u, now) })
 	}
+	return st.authority(k, now)
+}
+
+// outdated are the authorities of an upstream for requests that began before a
+// reload changed how TLS is spoken to it: they keep the policy that they began
+// with. They end with the last of those requests. st.mu guards it.
+type outdated struct{ all map[authorityKey]*authority }
+
+func (o *outdated) authority(k authorityKey, create func() *authority) *authority {
+	if a := o.all[k]; a != nil {
+		return a
+	}
+	if o.all == nil || len(o.all) >= maxAuthorities {
+		o.all = map[authorityKey]*authority{}
+	}
+	a := create()
+	o.all[k] = a
+	return a
+}
+
+// authority is that of the newest configuration; mu is held.
+func (st *state) authority(k authorityKey, now time.Time) *authority {
 	if e, ok := st.authorities[k]; ok {
 		st.recent.MoveToFront(e)
 		return e.Value.(*authority)
@@ -159,13 +182,14 @@ func (st *state) authority(k authorityKey, t *peerTLS, now time.Time) *authority
 	return a
 }
 
-// outdated is the authority for a request that began before a reload changed how
-// TLS is spoken to it: it keeps the policy that it began with. Nobody else gets it,
-// and what is idle of it is closed.
-func (st *state) outdated(k authorityKey, t *peerTLS, now time.Time) *authority {
-	a := st.newAuthority(k, t, st.budgetOf(k, now))
-	cfg := st.poolConfig(st.policy)
-	cfg.Idle = atOnce
+// outdated makes an authority as it was before a reload. Nobody would close what
+// stays idle of it.
+func (st *state) outdated(k authorityKey, u *upstream, now time.Time) *authority {
+	a := st.newAuthority(k, u.tls, st.budgetOf(k, now))
+	cfg := st.poolConfig(u.Upstream)
+	if cfg.Idle == 0 || cfg.Idle > lateIdle {
+		cfg.Idle = lateIdle
+	}
 	a.links.Configure(cfg)
 	return a
 }

@@ -32,7 +32,7 @@ but in its memory, and that can sign nothing but those upstreams' hosts. The
 configuration is not read again while COMMAND runs.
 
 Requests of processes that COMMAND leaves behind may finish, for up to the
-configuration's shutdown_grace; tunnels in which no request is seen get 2 s.
+configuration's shutdown_grace; so may tunnels, until no byte has moved for 2 s.
 
 In COMMAND's environment
   are set      http_proxy, https_proxy (in capitals, too), NODE_USE_ENV_PROXY
@@ -236,26 +236,29 @@ func (e *execution) greet() {
 	e.say("mulligan: proxy http://%s, dashboard %s://%s/", reachable(e.app.proxyAddr()), scheme, reachable(e.app.adminAddr()))
 }
 
-// What is told of a drain, and how long tunnels get in which no request is seen.
+// What is told of a drain, and how long tunnels get in which nothing moves.
 const (
 	drainSilence = time.Second
 	tunnelGrace  = 2 * time.Second
 )
 
 // attendDrain says that the proxy is still there, if it is, and returns when no
-// request has been under way for a while, or ctx is done.
+// request has been under way for a while, nor has anything moved in a tunnel, or
+// ctx is done.
 func (e *execution) attendDrain(ctx context.Context, grace time.Duration) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	began := time.Now()
-	last, said := began, e.quiet // when a request was under way
+	last, said := began, e.quiet // when something was under way
+	progress := e.app.proxy.TunnelProgress()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			if counts, err := e.app.counts(); err != nil || counts[inFlight] > 0 {
-				last = now
+			moved := e.app.proxy.TunnelProgress()
+			if counts, err := e.app.counts(); err != nil || counts[inFlight] > 0 || moved != progress {
+				last, progress = now, moved
 			}
 			if now.Sub(last) >= tunnelGrace {
 				return
@@ -304,7 +307,7 @@ func (e *execution) say(format string, args ...any) {
 }
 
 // drain stops the proxy: what the command left behind, in other processes, may
-// finish for so long, or until another signal comes. Tunnels alone are not waited
+// finish for so long, or until another signal comes. Idle tunnels are not waited
 // for: daemons that a build leaves behind hold theirs for hours.
 func (e *execution) drain(signals *signals, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)

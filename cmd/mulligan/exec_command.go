@@ -81,8 +81,9 @@ func ended(state *os.ProcessState) error {
 // signals are those that the command is to get, and not us.
 type signals struct{ caught, ignored chan os.Signal }
 
-// catchSignals takes the signals that are passed on. One that whoever started us
-// wants ignored (nohup, a shell's background) stays so, for the command as well.
+// catchSignals takes the signals that are passed on. SIGHUP and SIGINT stay ignored,
+// for the command as well, where whoever started us wants that (nohup, a shell's
+// background); of others Go does not know, and the command gets them.
 //
 // A broken pipe is no reason to end either: the command is still running. It is
 // not ignored, which the command would inherit.

@@ -6,10 +6,10 @@ import (
 )
 
 // moreSignals are those that not every system has: that the power fails, and the
-// real-time ones, by which some programs are told to stop. Below them are two that
-// the C library keeps for its threads.
+// real-time ones, by which some programs are told to stop. Below them are three that
+// C libraries keep for their threads, and Go passes to nobody.
 func moreSignals() []os.Signal {
-	const first, last = 34, 64
+	const first, last = 35, 64
 	more := []os.Signal{syscall.SIGPWR}
 	for s := first; s <= last; s++ {
 		more = append(more, syscall.Signal(s))

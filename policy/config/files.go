@@ -99,17 +99,23 @@ const certificates, privateKey = "certificates ", "key "
 
 // pemHint says how to make of the file what is wanted.
 func pemHint(wanted string, data []byte) string {
-	block, _ := pem.Decode(data)
-	switch {
-	case len(data) > 0 && data[0] == 0x30: // an ASN.1 SEQUENCE, which DER begins with
+	if len(data) > 0 && data[0] == 0x30 { // an ASN.1 SEQUENCE, which DER begins with
 		return "it looks like DER: openssl x509 -inform der -in FILE makes PEM of a certificate, openssl pkey -inform der of a key"
-	case block == nil:
+	}
+	var certificate, key, encrypted bool
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		certificate = certificate || block.Type == "CERTIFICATE"
+		key = key || strings.HasSuffix(block.Type, "PRIVATE KEY")
+		encrypted = encrypted || isEncrypted(block)
+	}
+	switch {
+	case !certificate && !key:
 		return "PEM begins with a line such as -----BEGIN CERTIFICATE-----"
-	case isEncrypted(block):
+	case wanted == privateKey && encrypted:
 		return "openssl pkey -in FILE writes it without a password"
-	case block.Type == "CERTIFICATE" && wanted == privateKey:
+	case wanted == privateKey && !key:
 		return "it holds a certificate"
-	case strings.HasSuffix(block.Type, "PRIVATE KEY") && wanted == certificates:
+	case wanted == certificates && !certificate:
 		return "it holds a private key"
 	}
 	return ""

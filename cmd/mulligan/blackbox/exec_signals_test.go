@@ -121,6 +121,34 @@ func TestExecDrains(t *testing.T) {
 	}
 }
 
+// Tunnels that the command left behind may go on, too, as long as bytes move in
+// them. An idle one is not waited for: a daemon's would be there for ever.
+func TestExecDrainsTunnels(t *testing.T) {
+	t.Parallel()
+	for name, moves := range map[string]int{"idle": 0, "moving": 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := upstreamOn(t, listen(t, "127.0.0.1:0"), func(p *peer) {
+				p.write("a")
+				for range moves {
+					linger(200 * time.Millisecond) // longer than exec waits for an idle one, in all
+					p.write("x")
+				}
+				if moves == 0 {
+					p.ended()
+				}
+			})
+			dir := t.TempDir()
+			result := filepath.Join(dir, "result")
+			h, command := act("tunnel", u.addr)
+			h.config = "shutdown_grace: 10m\n"
+			e := startExec(t, h, "sh", "-c", `"$0" "$1" > "$2" 2>/dev/null & until test -s "$2"; do sleep 0.05; done`, command[0], command[1], result)
+			want(t, "exit status", e.wait(), 0)
+			eventually(t, "what came through the tunnel", func() bool { return readFile(t, result) == "a"+strings.Repeat("x", moves) })
+		})
+	}
+}
+
 // isGone reports whether the process of which this line is the number has ended,
 // and whoever started it knows.
 func isGone(line string) bool {
