@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type seen struct {
 	dialled int             // tunnels that took more than one dial
 	refused int             // requests that got no further than us
 	why     string          // the first of them
+	asking  int             // of those, the ones that were only asked for credentials
 	asked   map[string]bool // host:port of requests that were no tunnels
 }
 
@@ -122,15 +124,24 @@ func (s *seen) note(r slog.Record) {
 func (s *seen) noteRefused(r slog.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refused++; s.refused > 1 {
-		return
-	}
+	var status int64
+	var why string
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "detail" {
-			s.why = a.Value.String()
+		switch a.Key {
+		case "status":
+			status = a.Value.Int64()
+		case "detail":
+			why = a.Value.String()
 		}
 		return true
 	})
+	s.refused++
+	if status == http.StatusProxyAuthRequired {
+		s.asking++
+	}
+	if s.refused == 1 || s.refused == s.asking+1 { // the first, but rather another than that
+		s.why = why
+	}
 }
 
 // trouble says what went wrong before anything could be sent.
@@ -138,8 +149,12 @@ func (s *seen) trouble() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := ""
-	if s.refused > 0 {
-		text += fmt.Sprintf("; plus %d refused (%s)", s.refused, s.why)
+	refused := s.refused
+	if len(s.asked)+len(s.tunnels)+len(s.shut) > 0 {
+		refused -= s.asking // some clients show credentials only to who asks for them
+	}
+	if refused > 0 {
+		text += fmt.Sprintf("; plus %d refused (%s)", refused, s.why)
 	}
 	if s.dialled > 0 {
 		text += fmt.Sprintf("; plus %s dialled more than once", count(s.dialled, "tunnel"))

@@ -50,6 +50,14 @@ func TestSummary(t *testing.T) {
 			log.Info("refused", slog.Int("status", 421), slog.String("detail", "another reason"))
 			request(log, "CONNECT", "gone:443", "client_gone", 1)
 		}, nil, "mulligan: 0 requests, 0 retried, 0 saved, 0 failed; plus 2 refused (why)"},
+		{"credentials that are wrong", func(log *slog.Logger) {
+			log.Info("refused", slog.Int("status", 407), slog.String("detail", "credentials"))
+		}, nil, "mulligan: 0 requests, 0 retried, 0 saved, 0 failed; plus 1 refused (credentials)"},
+		{"credentials that are shown when they are asked for", func(log *slog.Logger) {
+			log.Info("refused", slog.Int("status", 407), slog.String("detail", "credentials"))
+			log.Info("refused", slog.Int("status", 403), slog.String("detail", "why"))
+			request(log, "GET", "a:80", "success", 1)
+		}, tallied{"mulligan_requests_total success": 1}, "mulligan: 1 request, 0 retried, 0 saved, 0 failed; plus 1 refused (why)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var out bytes.Buffer
