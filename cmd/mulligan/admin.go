@@ -8,16 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mulligan/metrics/dashboard"
-	"mulligan/policy"
 	"mulligan/policy/config"
 	"mulligan/proxy"
-	"mulligan/proxy/certs"
 )
 
 // admin is the admin port: its listener and the server on it.
@@ -34,47 +31,32 @@ func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() boo
 	if err != nil {
 		return nil, bindFailed(err)
 	}
-	options := dashboard.Options{Registry: registry, Ready: ready, Hosts: append(certificateNames(cfg.AdminTLS), cfg.AdminHosts...), Loopback: isLoopback(ln.Addr())}
+	options := dashboard.Options{Registry: registry, Ready: ready, Hosts: cfg.AdminHosts, Loopback: isLoopback(ln.Addr())}
 	if a := cfg.Auth; a != nil {
 		options.Auth = &dashboard.Credentials{Username: a.Username, Password: a.Password}
 	}
-	return &admin{
-		listener: ln,
-		server: &http.Server{
-			Handler:           onlyClients(cfg.AllowClients, dashboard.New(options)),
-			ReadHeaderTimeout: 10 * time.Second,
-			ReadTimeout:       30 * time.Second,
-			WriteTimeout:      time.Minute,
-			IdleTimeout:       2 * time.Minute,
-			MaxHeaderBytes:    64 << 10,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // clients that break off, mostly
-		},
-		done: make(chan struct{}),
-		log:  log,
-	}, nil
+	a := &admin{listener: ln, done: make(chan struct{}), log: log}
+	options.Certified = a.certified
+	a.server = &http.Server{
+		Handler:           onlyClients(cfg.AllowClients, dashboard.New(options)),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // clients that break off, mostly
+	}
+	return a, nil
 }
 
-// certificateNames are those that a listener's certificate is for: whoever has it
-// made for a name means to call the listener by it.
-func certificateNames(l *policy.ListenerTLS) []string {
-	var names []string
-	switch {
-	case l == nil:
-	case l.CertFile != "":
-		pair, err := tls.LoadX509KeyPair(l.CertFile, l.KeyFile)
-		if err == nil { // else the listener's own start says why not
-			names = pair.Leaf.DNSNames
-		}
-	case len(l.Names) > 0:
-		names = l.Names
-	case l.Internal:
-		names = certs.OwnNames()
+// certified reports whether the certificate that clients are shown now is good for
+// the name. A page that points a name of its own here has none.
+func (a *admin) certified(name string) bool {
+	if a.server.TLSConfig == nil {
+		return false
 	}
-	lower := make([]string, 0, len(names))
-	for _, name := range names {
-		lower = append(lower, strings.ToLower(strings.TrimSuffix(name, ".")))
-	}
-	return lower
+	shown, err := a.server.TLSConfig.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
+	return err == nil && shown.Leaf != nil && shown.Leaf.VerifyHostname(name) == nil
 }
 
 // secure makes the port speak TLS, before it is started; nil leaves it plain.

@@ -12,7 +12,10 @@ type Options struct {
 	Ready    func() bool         // whether new work is welcome: /readyz
 	Auth     *Credentials        // needed beyond metrics and health; nil: none are
 	Hosts    []string            // names by which the port may be called, besides localhost and IP literals
-	Loopback bool                // nobody but this machine can connect
+	// Certified reports whether the port shows a certificate that is good for a name:
+	// it may be called by that, too. nil: for none.
+	Certified func(name string) bool
+	Loopback  bool // nobody but this machine can connect
 }
 
 // New returns the admin port's handler.
@@ -20,7 +23,7 @@ func New(o Options) http.Handler {
 	var h http.Handler = newPages(o)
 	h = admit(o, h)
 	h = http.NewCrossOriginProtection().Handler(h)
-	h = named(o.Hosts, h)
+	h = named(o.Hosts, o.Certified, h)
 	return hardened(h)
 }
 

@@ -53,7 +53,8 @@ func or(s, fallback string) string {
 }
 
 func TestHost(t *testing.T) {
-	o := dashboard.Options{Loopback: true, Hosts: []string{"Admin.Example.", "mesh.example:7081"}}
+	o := dashboard.Options{Loopback: true, Hosts: []string{"Admin.Example.", "mesh.example:7081"},
+		Certified: func(name string) bool { return name == "certified.example" }}
 	for host, status := range map[string]int{
 		"127.0.0.1":          200,
 		"127.0.0.1:7081":     200,
@@ -69,6 +70,9 @@ func TestHost(t *testing.T) {
 		"ADMIN.example.:1":   200,
 		"mesh.example":       200,
 		"mesh.example:80":    200,
+
+		"Certified.example.:7081": 200,
+		"x.certified.example":     421,
 
 		"evil.example":           421,
 		"evil.example:7081":      421,

@@ -84,7 +84,7 @@ func hostHint(text, otherwise string) string {
 		return "write the host alone, without http:// or a path"
 	case strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return "write the name in its xn-- form, as clients send it"
-	case isIP(text):
+	case isIP(text) && !strings.Contains(text, "%"):
 		return "write [" + text + "], in quotes: an IPv6 address stands in brackets"
 	case oddIPv4(text):
 		return fourNumbers

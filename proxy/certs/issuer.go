@@ -56,7 +56,7 @@ func (i issuer) answer(csr *x509.CertificateRequest) ([]byte, error) {
 // or taken from the storage, and renewed by certmagic.
 func fromAuthority(ctx context.Context, cfg Config) (*Managed, error) {
 	if len(cfg.Names) == 0 {
-		cfg.Names = OwnNames()
+		cfg.Names = ownNames()
 	}
 	m, err := newManager(cfg, "internal")
 	if err != nil {

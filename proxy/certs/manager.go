@@ -212,9 +212,8 @@ func (m *manager) close() {
 	}
 }
 
-// OwnNames are the names of a listener that was given none: localhost, the loopback
-// addresses, and this machine's host name.
-func OwnNames() []string {
+// ownNames are the names of a listener that was given none.
+func ownNames() []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if host, err := os.Hostname(); err == nil {
 		if name, _, err := canonical(host); err == nil {
