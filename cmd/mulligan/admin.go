@@ -21,6 +21,7 @@ import (
 type admin struct {
 	listener net.Listener
 	server   *http.Server
+	tls      *tls.Config   // nil: plain. The server's own is not, once it serves
 	done     chan struct{} // closed when the server has ended
 	log      *slog.Logger
 }
@@ -52,15 +53,15 @@ func newAdmin(cfg *config.Config, registry prometheus.Gatherer, ready func() boo
 // certified reports whether the certificate that clients are shown now is good for
 // the name. A page that points a name of its own here has none.
 func (a *admin) certified(name string) bool {
-	if a.server.TLSConfig == nil {
+	if a.tls == nil {
 		return false
 	}
-	shown, err := a.server.TLSConfig.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
+	shown, err := a.tls.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
 	return err == nil && shown.Leaf != nil && shown.Leaf.VerifyHostname(name) == nil
 }
 
 // secure makes the port speak TLS, before it is started; nil leaves it plain.
-func (a *admin) secure(config *tls.Config) { a.server.TLSConfig = config }
+func (a *admin) secure(config *tls.Config) { a.tls, a.server.TLSConfig = config, config }
 
 func (a *admin) start() {
 	serve := a.server.Serve
