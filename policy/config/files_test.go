@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ func writeCertificates(t testing.TB) string {
 		"encrypted.key": pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")}),
 		"broken.pem":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
 		"huge.pem":      make([]byte, 2<<20),
+		"empty.pem":     nil,
+		"client.der":    decoded(certificate),
+		"mixed.pem":     append(slices.Clone(certificate), pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")})...),
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
@@ -40,6 +44,12 @@ func writeCertificates(t testing.TB) string {
 		}
 	}
 	return dir
+}
+
+// decoded is a PEM text's first block.
+func decoded(text []byte) []byte {
+	block, _ := pem.Decode(text)
+	return block.Bytes
 }
 
 // selfSigned returns a certificate and its key in PEM form.
@@ -86,7 +96,7 @@ func TestOutdatedCertificates(t *testing.T) {
 	} {
 		dir, now := t.TempDir(), time.Now()
 		certificate, key := validFor(t, now.Add(test.from), now.Add(test.until))
-		for name, data := range map[string][]byte{"c.pem": certificate, "k.pem": key} {
+		for name, data := range map[string][]byte{"c.pem": slices.Concat(key, certificate), "k.pem": key} {
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
