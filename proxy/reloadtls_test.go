@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -157,6 +158,51 @@ func TestRetriesKeepTheirLimit(t *testing.T) {
 		all.Wait()
 		if n := most.Load(); n < 1 || n > limit {
 			t.Errorf("%d connections at once, the limit is %d", n, limit)
+		}
+	})
+}
+
+// TestRetriesObeyWhatIsDenied: what is not to be dialled any more is not called over
+// connections either that were made as requests in flight had begun.
+func TestRetriesObeyWhatIsDenied(t *testing.T) {
+	bothWays(t, func(t *testing.T, client2, upstream2 bool) {
+		var asked atomic.Int32
+		i := intercept(t, upstream2, func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(503)
+		}, func(u *policy.Upstream) {
+			b := &u.Default.Retry.Backoff
+			b.Initial, b.Max, b.Jitter = 700*time.Millisecond, 700*time.Millisecond, policy.NoJitter // under lateIdle
+			u.Default.Retry.MaxAttempts, u.Budget.Burst = 10, 10
+		})
+		c := i.client(t, client2)
+		status := make(chan int, 1)
+		go func() {
+			resp, err := c.Get("https://" + i.host)
+			if err != nil {
+				t.Error(err)
+				status <- 0
+				return
+			}
+			resp.Body.Close()
+			status <- resp.StatusCode
+		}()
+		if !eventually(func() bool { return asked.Load() >= 1 }) {
+			t.Fatal("no attempt")
+		}
+		i.notIntercepted(t)
+		if !eventually(func() bool { return asked.Load() >= 2 }) { // over a connection made as it began
+			t.Fatal("no retry")
+		}
+		u := upstream("api")
+		u.Hosts = []policy.HostPattern{{Name: "api.localhost"}}
+		denying := settings(u)
+		denying.DenyDestinations = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+		if err := i.srv.Reload(denying); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-status; got != 403 {
+			t.Errorf("status %d, asked %d times", got, asked.Load())
 		}
 	})
 }

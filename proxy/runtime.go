@@ -51,7 +51,7 @@ type upstream struct {
 	routes  map[*policy.Route]*metrics.Route
 	state   *state
 	tls     *peerTLS // how it is spoken to; the state has that of the newest configuration
-	late    outdated
+	late    lateAuthorities
 
 	endpointHost []byte // the Host of its endpoint
 }

@@ -382,17 +382,18 @@ func (s *Server) Connections() int {
 }
 
 // TunnelProgress returns a number that is another one when a byte has moved in a
-// tunnel.
+// tunnel: was read or written by us, or was taken by the peer that it was for.
 func (s *Server) TunnelProgress() (n uint64) {
+	moved := func(progress, queued uint64) uint64 { return progress<<32 ^ queued } // they are not to cancel out
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
 		if !c.watch.tunnel.Load() {
 			continue
 		}
-		n += c.sc.Progress()
-		if uc := c.watch.moved.Load(); uc != nil {
-			n += uc.Progress()
+		n += moved(c.wire.Progress(), c.wire.Queued())
+		if uc := c.watch.moved.conn.Load(); uc != nil {
+			n += moved(uc.Progress(), uc.Queued())
 		}
 	}
 	return n

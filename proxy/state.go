@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,8 @@ type state struct {
 	parent      *url.URL
 	budget      *policy.Budget // shared by the hosts that the upstream names
 	authorities map[authorityKey]*list.Element
-	recent      list.List // of *authority, most recently used first
+	recent      list.List          // of *authority, most recently used first
+	late        []*lateAuthorities // in use, of upstreams of earlier configurations
 }
 
 // authorityKey names one authority as a peer: the same host over TLS, or past
@@ -74,6 +76,13 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 	old := st.policy
 	tlsChanged := !st.tls.same(t)
 	st.policy, st.tls, st.parent = u, t, parent
+	st.late = slices.DeleteFunc(st.late, func(late *lateAuthorities) bool {
+		unused := late.unused()
+		if unused {
+			late.close()
+		}
+		return unused
+	})
 	for e := st.recent.Front(); e != nil; {
 		a, next := e.Value.(*authority), e.Next()
 		switch {
@@ -114,6 +123,10 @@ func (st *state) renewAll() {
 	for e := st.recent.Front(); e != nil; e = e.Next() {
 		st.renew(e)
 	}
+	for _, late := range st.late {
+		late.close()
+	}
+	st.late = nil
 }
 
 // renew replaces an authority by one without connections; its budget lives on.
@@ -139,25 +152,56 @@ func (u *upstream) authority(k authorityKey, now time.Time) *authority {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if k.https && !st.tls.same(u.tls) {
-		return u.late.authority(k, func() *authority { return st.outdated(k, u, now) })
+		return st.lateAuthority(u, k, now)
 	}
 	return st.authority(k, now)
 }
 
-// outdated are the authorities of an upstream for requests that began before a
-// reload changed how TLS is spoken to it: they keep the policy that they began
-// with. They end with the last of those requests. st.mu guards it.
-type outdated struct{ all map[authorityKey]*authority }
+// lateAuthorities are those of an upstream for requests that began before a reload
+// changed how TLS is spoken to it: they keep the policy that they began with. The
+// state's mu guards it.
+type lateAuthorities struct{ all map[authorityKey]*authority }
 
-func (o *outdated) authority(k authorityKey, create func() *authority) *authority {
-	if a := o.all[k]; a != nil {
+// close lets go of them, and of their connections.
+func (l *lateAuthorities) close() {
+	for _, a := range l.all {
+		a.links.Close()
+	}
+	l.all = nil
+}
+
+// unused reports whether none has a connection.
+func (l *lateAuthorities) unused() bool {
+	for _, a := range l.all {
+		if a.links.pool.Open() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// lateAuthority returns an authority as it was before a reload; mu is held.
+func (st *state) lateAuthority(u *upstream, k authorityKey, now time.Time) *authority {
+	late := &u.late
+	if a := late.all[k]; a != nil {
 		return a
 	}
-	if o.all == nil || len(o.all) >= maxAuthorities {
-		o.all = map[authorityKey]*authority{}
+	if len(late.all) >= maxAuthorities {
+		late.close()
 	}
-	a := create()
-	o.all[k] = a
+	if late.all == nil {
+		late.all = map[authorityKey]*authority{}
+	}
+	if !slices.Contains(st.late, late) {
+		st.late = append(st.late, late)
+	}
+	a := st.newAuthority(k, u.tls, st.budgetOf(k, now))
+	cfg := st.poolConfig(u.Upstream)
+	if cfg.Idle == 0 || cfg.Idle > lateIdle {
+		cfg.Idle = lateIdle // nobody would close what stays idle
+	}
+	a.links.Configure(cfg)
+	late.all[k] = a
 	return a
 }
 
@@ -179,18 +223,6 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 	}
 	a := st.newAuthority(k, st.tls, st.budgetOf(k, now))
 	st.authorities[k] = st.recent.PushFront(a)
-	return a
-}
-
-// outdated makes an authority as it was before a reload. Nobody would close what
-// stays idle of it.
-func (st *state) outdated(k authorityKey, u *upstream, now time.Time) *authority {
-	a := st.newAuthority(k, u.tls, st.budgetOf(k, now))
-	cfg := st.poolConfig(u.Upstream)
-	if cfg.Idle == 0 || cfg.Idle > lateIdle {
-		cfg.Idle = lateIdle
-	}
-	a.links.Configure(cfg)
 	return a
 }
 
@@ -257,6 +289,10 @@ func (st *state) close() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.retired = true
+	for _, late := range st.late {
+		late.close()
+	}
+	st.late = nil
 	for st.recent.Len() > 0 {
 		st.drop(st.recent.Back())
 	}

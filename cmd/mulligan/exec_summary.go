@@ -136,10 +136,11 @@ func (s *seen) noteRefused(r slog.Record) {
 		return true
 	})
 	s.refused++
-	if status == http.StatusProxyAuthRequired {
+	asking := status == http.StatusProxyAuthRequired
+	if asking {
 		s.asking++
 	}
-	if s.refused == 1 || s.refused == s.asking+1 { // the first, but rather another than that
+	if s.refused == 1 || !asking && s.refused == s.asking+1 { // the first, but rather another than that
 		s.why = why
 	}
 }

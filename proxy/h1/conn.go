@@ -65,10 +65,17 @@ func (c *conn) Progress() uint64 { return c.progress.Load() }
 // Unsent returns how many bytes wait for the peer to take them, while a write is
 // under way: a full socket is not writable again before about a third of its
 // buffer is free, which a slow peer may need minutes for. It is a system call.
-func (c *conn) Unsent() (n uint64) {
+func (c *conn) Unsent() uint64 {
 	if c.writing.Load() {
-		control(tcp(c.nc), func(fd uintptr) { n = uint64(unsent(fd)) })
+		return c.Queued()
 	}
+	return 0
+}
+
+// Queued returns how many of the bytes that were written the peer has not taken
+// yet, as far as the system tells. It is a system call.
+func (c *conn) Queued() (n uint64) {
+	control(tcp(c.nc), func(fd uintptr) { n = uint64(unsent(fd)) })
 	return n
 }
 
