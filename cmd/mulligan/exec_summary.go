@@ -39,6 +39,7 @@ type seen struct {
 	refused int             // requests that got no further than us
 	why     string          // the first of them
 	asking  int             // of those, the ones that were only asked for credentials
+	noted   int             // requests and tunnels that went further
 	asked   map[string]bool // host:port of requests that were no tunnels
 }
 
@@ -101,6 +102,7 @@ func (s *seen) note(r slog.Record) {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noted++
 	switch {
 	case method != "CONNECT":
 		if attempts > 1 {
@@ -150,11 +152,8 @@ func (s *seen) trouble() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := ""
-	refused := s.refused
-	if len(s.asked)+len(s.tunnels)+len(s.shut) > 0 {
-		refused -= s.asking // some clients show credentials only to who asks for them
-	}
-	if refused > 0 {
+	// Some clients show credentials only to who asks for them.
+	if refused := s.refused - min(s.asking, s.noted); refused > 0 {
 		text += fmt.Sprintf("; plus %d refused (%s)", refused, s.why)
 	}
 	if s.dialled > 0 {

@@ -99,7 +99,7 @@ const certificates, privateKey = "certificates ", "key "
 
 // pemHint says how to make of the file what is wanted.
 func pemHint(wanted string, data []byte) string {
-	if len(data) > 0 && data[0] == 0x30 { // an ASN.1 SEQUENCE, which DER begins with
+	if len(data) > 1 && data[0] == 0x30 && data[1]&0x80 != 0 { // an ASN.1 SEQUENCE of some length, which DER begins with
 		return "it looks like DER: openssl x509 -inform der -in FILE makes PEM of a certificate, openssl pkey -inform der of a key"
 	}
 	var certificate, key, encrypted bool
