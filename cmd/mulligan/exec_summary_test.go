@@ -58,6 +58,7 @@ func TestSummary(t *testing.T) {
 			log.Info("refused", slog.Int("status", 403), slog.String("detail", "why"))
 			log.Info("refused", slog.Int("status", 407), slog.String("detail", "credentials"))
 			request(log, "GET", "a:80", "success", 1)
+			request(log, "CONNECT", "gone:443", "client_gone", 1)
 		}, tallied{"mulligan_requests_total success": 1}, "mulligan: 1 request, 0 retried, 0 saved, 0 failed; plus 1 refused (why)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
