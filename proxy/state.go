@@ -123,10 +123,7 @@ func (st *state) renewAll() {
 	for e := st.recent.Front(); e != nil; e = e.Next() {
 		st.renew(e)
 	}
-	for _, late := range st.late {
-		late.close()
-	}
-	st.late = nil
+	st.closeLate()
 }
 
 // renew replaces an authority by one without connections; its budget lives on.
@@ -178,6 +175,14 @@ func (l *lateAuthorities) unused() bool {
 		}
 	}
 	return true
+}
+
+// closeLate lets go of those of all earlier configurations; mu is held.
+func (st *state) closeLate() {
+	for _, late := range st.late {
+		late.close()
+	}
+	st.late = nil
 }
 
 // lateAuthority returns an authority as it was before a reload; mu is held.
@@ -289,10 +294,7 @@ func (st *state) close() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.retired = true
-	for _, late := range st.late {
-		late.close()
-	}
-	st.late = nil
+	st.closeLate()
 	for st.recent.Len() > 0 {
 		st.drop(st.recent.Back())
 	}

@@ -18,6 +18,7 @@ func (h *head) request(req *h1.Request, end bool) *h1.Error {
 		return malformed(h.wrong)
 	}
 	method, path := h.pseudo[pseudoMethod], h.pseudo[pseudoPath]
+	plain := h1.EqualName([]byte(h.pseudo[pseudoScheme]), "http")
 	const needed = 1<<pseudoMethod | 1<<pseudoScheme | 1<<pseudoPath
 	switch {
 	case method == "CONNECT":
@@ -26,7 +27,7 @@ func (h *head) request(req *h1.Request, end bool) *h1.Error {
 		return malformed("pseudo-fields of a request are missing")
 	case method == "" || !isAll(method, isToken):
 		return malformed("invalid :method")
-	case !h1.EqualName([]byte(h.pseudo[pseudoScheme]), "https") && !h1.EqualName([]byte(h.pseudo[pseudoScheme]), "http"):
+	case !plain && !h1.EqualName([]byte(h.pseudo[pseudoScheme]), "https"):
 		return malformed("invalid :scheme") // of what can be sent on
 	case !validPath(path, method):
 		return malformed("invalid :path")
@@ -35,7 +36,7 @@ func (h *head) request(req *h1.Request, end bool) *h1.Error {
 	if err := h.requestHeader(req); err != nil {
 		return err
 	}
-	if h1.EqualName([]byte(h.pseudo[pseudoScheme]), "http") { // said as a client of HTTP/1.1 would that means another scheme
+	if plain { // said as a client of HTTP/1.1 would that means another scheme
 		req.Target = slices.Concat([]byte("http://"), req.Header.GetKnown(h1.NameHost), req.Target)
 		if path == "*" {
 			req.Target = req.Target[:len(req.Target)-1]

@@ -114,10 +114,7 @@ func oldHello(record, client string) string {
 // Whatever is sent instead of TLS, or in the middle of it, and then nothing more.
 func TestBadOpenings(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	u := answersTo(t, ca)
-	host := "api.localhost:" + u.port
-	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	p, u, host := apiInside(t)
 	hello := clientHello(t, &tls.Config{ServerName: "api.localhost"})
 	random := make([]byte, 3000)
 	rng := rand.NewChaCha8([32]byte{7})
@@ -206,10 +203,7 @@ func TestOldTLSVersions(t *testing.T) {
 // After a handshake: bytes that are no HTTP, in either version, or not enough.
 func TestBadBytesInsideTLS(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	u := answersTo(t, ca)
-	host := "api.localhost:" + u.port
-	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	p, u, host := apiInside(t)
 	random := make([]byte, 5000)
 	rng := rand.NewChaCha8([32]byte{8})
 	_, _ = rng.Read(random)
@@ -309,10 +303,7 @@ func (w *writer) Write(p []byte) (int, error) { return w.Buffer.Write(p) }
 // A header list over 64 KiB gets 431, and its connection goes on.
 func TestHugeHeaderList(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	u := answersTo(t, ca)
-	host := "api.localhost:" + u.port
-	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	p, u, host := apiInside(t)
 	f := p.frames(host)
 	many := make([]string, 2500)
 	for i := range many {
@@ -456,10 +447,7 @@ func TestHTTP2Floods(t *testing.T) {
 // other, and is not kept.
 func TestHPACKBomb(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	u := answersTo(t, ca)
-	host := "api.localhost:" + u.port
-	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	p, u, host := apiInside(t)
 	f := p.frames(host)
 	f.ask(1, true, "GET", host, "/", "x: "+strings.Repeat("v", 4000)) // is in the table from now on, first
 	f.hear(t, 1).expect(t, 200, "")
@@ -482,10 +470,7 @@ func TestHPACKBomb(t *testing.T) {
 // A client that floods with PINGs and reads no answer is ended too.
 func TestFloodThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	u := answersTo(t, ca)
-	host := "api.localhost:" + u.port
-	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	p, _, host := apiInside(t)
 	before := p.weigh()
 	for range 5 {
 		f := p.frames(host)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"strings"
 	"sync"
@@ -170,6 +171,17 @@ func (f *frames) request() (stream uint32, fields map[string]string) {
 		}
 		if h, ok := frame.(*http2.MetaHeadersFrame); ok {
 			return h.StreamID, fieldsOf(h)
+		}
+	}
+}
+
+// requests are the requests that come, until the end of the connection.
+func (f *frames) requests() iter.Seq2[uint32, map[string]string] {
+	return func(yield func(uint32, map[string]string) bool) {
+		for {
+			if stream, fields := f.request(); stream == 0 || !yield(stream, fields) {
+				return
+			}
 		}
 	}
 }

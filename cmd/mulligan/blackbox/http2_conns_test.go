@@ -30,11 +30,7 @@ func TestStreamsShareAConnection(t *testing.T) {
 				open := 0
 				var all sync.WaitGroup
 				defer all.Wait()
-				for {
-					stream, fields := f.request()
-					if stream == 0 {
-						return
-					}
+				for stream, fields := range f.requests() {
 					mu.Lock()
 					if open++; open > int(row.allowed) {
 						over.Add(1)
@@ -119,11 +115,7 @@ func TestGoAwayFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
 	held := make(chan bool)
 	p, u, host := insideFrames(t, "", func(n int, f *frames) {
-		for {
-			stream, fields := f.request()
-			if stream == 0 {
-				return
-			}
+		for stream, fields := range f.requests() {
 			if fields[":path"] != "/held" {
 				f.fine(stream, fmt.Sprint("by ", n))
 				continue
@@ -376,11 +368,7 @@ func TestUploadThatIsNotRead(t *testing.T) {
 func TestEarlyAnswerToAnUpload(t *testing.T) {
 	t.Parallel()
 	p, _, host := insideFrames(t, "", func(_ int, f *frames) {
-		for {
-			stream, fields := f.request()
-			if stream == 0 {
-				return
-			}
+		for stream, fields := range f.requests() {
 			switch fields[":path"] {
 			case "/reset":
 				f.headers(stream, false, ":status: 413")
@@ -537,10 +525,7 @@ func TestClientSettings(t *testing.T) {
 // connection with a GOAWAY, and never reaches the upstream.
 func TestRequestsThatAreNoHTTP2(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	u := answersTo(t, ca)
-	host := "api.localhost:" + u.port
-	p := startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", ""))
+	p, u, host := apiInside(t)
 	for name, fields := range map[string][]string{
 		"no :path":             {":method: GET", ":scheme: https", ":authority: " + host},
 		"an empty :path":       {":method: GET", ":scheme: https", ":authority: " + host, ":path: "},

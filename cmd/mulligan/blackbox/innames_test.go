@@ -63,6 +63,14 @@ func answersTo(t *testing.T, ca *authority) *site {
 	})
 }
 
+// apiInside is such a server as api.localhost, which is intercepted.
+func apiInside(t *testing.T) (p *inside, u *site, host string) {
+	t.Helper()
+	ca := newAuthority(t)
+	u = answersTo(t, ca)
+	return startInside(t, "upstreams:\n"+ca.intercepting("api", "api.localhost", "")), u, "api.localhost:" + u.port
+}
+
 // askOver asks for / in the version that TLS was made for, and returns the status.
 func askOver(t *testing.T, s *tls.Conn, host string) (status int) {
 	t.Helper()
