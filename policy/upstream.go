@@ -62,6 +62,26 @@ type Connections struct {
 	MaxPerEndpoint int
 }
 
+// Concurrency bounds an upstream's attempts at once. Max 0 is no bound.
+type Concurrency struct {
+	Max     int           // under way at once, each until its body ends
+	Queue   int           // attempts that may wait for a place
+	MaxWait time.Duration // how long each may
+}
+
+// RateLimit spaces an upstream's attempts. PerSecond 0 is no limit.
+type RateLimit struct {
+	PerSecond float64
+	Burst     int           // that may go at once
+	MaxWait   time.Duration // how long an attempt may be held for its turn
+}
+
+// Hedge says when an attempt that has no answer gets company. Max 0 is no hedging.
+type Hedge struct {
+	Delay time.Duration // after the request was sent; 0 = the upstream's P95
+	Max   int           // attempts more at once
+}
+
 // Route is the policy of a part of an upstream: methods and a path.
 type Route struct {
 	Name    string
@@ -103,6 +123,7 @@ type Retry struct {
 	Backoff         Backoff
 	RetryAfter      time.Duration // the longest server hint that is obeyed; 0 ignores hints
 	Nested          bool          // retry even what came through another mulligan
+	Rules           []Rule        // before all lists; the first that matches decides
 }
 
 // Buffer bounds what is kept of one request and its response, in bytes.

@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Load is what a choice between endpoints goes by.
+type Load struct {
+	InFlight int           // attempts under way
+	Latency  time.Duration // recent; 0 = nothing is known
+	Skip     bool          // not to be chosen
+}
+
+// cost is what another attempt would wait for, as far as one can tell.
+func (l *Load) cost() float64 {
+	return float64(l.InFlight+1) * float64(max(l.Latency, leastLatency))
+}
+
+// leastLatency keeps the number in flight from losing its weight where answers
+// come at once, or nothing is known.
+const leastLatency = time.Millisecond
+
+// Choose picks one of the endpoints that are not to be skipped, by the power of
+// two choices (Mitzenmacher 2001): of two at random the one with less to do. The
+// result is -1 where there is none. one and two are random, in [0,1).
+func Choose(loads []Load, one, two float64) int {
+	n := 0
+	for i := range loads {
+		if !loads[i].Skip {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return -1
+	case 1:
+		return nth(loads, 0)
+	}
+	i := pick(one, n)
+	j := pick(two, n-1)
+	if j >= i { // another than i
+		j++
+	}
+	i, j = nth(loads, i), nth(loads, j)
+	if loads[j].cost() < loads[i].cost() {
+		return j
+	}
+	return i
+}
+
+// pick is a number under n.
+func pick(random float64, n int) int {
+	if !(random > 0) { // NaN too
+		return 0
+	}
+	return min(int(random*float64(n)), n-1)
+}
+
+// nth returns the index of the n-th load that is not to be skipped.
+func nth(loads []Load, n int) int {
+	for i := range loads {
+		if loads[i].Skip {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return -1
+}
+
+// Latency is the recent latency of an endpoint: an average that a slow answer
+// raises at once and that fast ones lower with time (peak EWMA, as in Twitter's
+// Finagle). It is safe for concurrent use.
+type Latency struct {
+	mu   sync.Mutex
+	cost float64 // ns
+	at   time.Time
+}
+
+// latencyTau is the time in which what is old loses all but 1/e of its weight.
+const latencyTau = 10 * time.Second
+
+// Observe takes in how long an attempt took to its response header. One that
+// failed counts as slow, however soon it did: the endpoint that fails fastest is
+// not the best.
+func (l *Latency) Observe(took time.Duration, failed bool, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := float64(took)
+	if failed {
+		seen = max(seen, 2*l.cost, float64(failedLatency))
+	}
+	seen = min(seen, float64(maxLatency))
+	if old := l.weight(now); seen < l.cost {
+		seen = old*l.cost + (1-old)*seen
+	}
+	l.cost, l.at = seen, now
+}
+
+// weight is what is left of the old average's weight.
+func (l *Latency) weight(now time.Time) float64 {
+	if l.at.IsZero() {
+		return 0
+	}
+	return math.Exp(-float64(max(0, now.Sub(l.at))) / float64(latencyTau))
+}
+
+const (
+	failedLatency = 100 * time.Millisecond // the least that a failure counts as
+	maxLatency    = time.Minute            // the most that anything counts as
+)
+
+// Value returns the average; one that nothing was added to for long fades, so that
+// an endpoint that was slow once is tried again.
+func (l *Latency) Value(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.cost * l.weight(now))
+}
