@@ -20,7 +20,7 @@ import (
 // matched by a wildcard or by nothing can be without number.
 const maxAuthorities = 1024
 
-// state is what outlives a reload of an upstream: budget and connections.
+// state is what outlives a reload of an upstream: budgets and connections.
 type state struct {
 	server *Server
 	name   string
@@ -30,7 +30,8 @@ type state struct {
 	policy      *policy.Upstream
 	tls         *peerTLS
 	parent      *url.URL
-	budget      *policy.Budget // shared by the hosts that the upstream names
+	shared      *scope                   // of the hosts that the upstream names
+	scopes      map[authorityName]*scope // of each other one
 	authorities map[authorityKey]*list.Element
 	recent      list.List          // of *authority, most recently used first
 	late        []*lateAuthorities // in use, of upstreams of earlier configurations
@@ -49,18 +50,25 @@ type authorityKey struct {
 	forHost  authorityName // an endpoint's budget for one host of a wildcard
 }
 
-// authority is what is kept per authority: its connections, and for hosts
-// that no upstream names a budget of its own.
-type authority struct {
-	key    authorityKey
+// scope is whom an upstream's limits are for: all the hosts that it names, or one
+// that it does not, so that the outage of one is not at the expense of others.
+type scope struct {
 	budget *policy.Budget
-	links  *links
-	peer   *peer
-	used   atomic.Bool // since it was last looked at for room
+	users  int // authorities; of one that is not shared
+}
+
+// authority is what is kept per authority: its connections, and whose limits it
+// is under.
+type authority struct {
+	*scope
+	key   authorityKey
+	links *links
+	peer  *peer
+	used  atomic.Bool // since it was last looked at for room
 }
 
 func newState(s *Server, name string) *state {
-	return &state{server: s, name: name, authorities: map[authorityKey]*list.Element{}}
+	return &state{server: s, name: name, authorities: map[authorityKey]*list.Element{}, scopes: map[authorityName]*scope{}}
 }
 
 // configure gives the state a (new) policy. Budgets keep their tokens, up to
@@ -68,12 +76,15 @@ func newState(s *Server, name string) *state {
 func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.budget == nil {
-		st.budget = policy.NewBudget(u.Budget, now)
-	} else if u.Budget != st.policy.Budget {
-		st.budget.Configure(u.Budget, now)
-	}
 	old := st.policy
+	if st.shared == nil {
+		st.shared = newScope(u, now)
+	} else {
+		st.shared.configure(old, u, now)
+		for _, s := range st.scopes {
+			s.configure(old, u, now)
+		}
+	}
 	tlsChanged := !st.tls.same(t)
 	st.policy, st.tls, st.parent = u, t, parent
 	st.late = slices.DeleteFunc(st.late, func(late *lateAuthorities) bool {
@@ -91,10 +102,18 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
 			a.links.Configure(st.poolConfig(u))
 		}
-		if a.budget != st.budget && old != nil && u.Budget != old.Budget {
-			a.budget.Configure(u.Budget, now)
-		}
 		e = next
+	}
+}
+
+func newScope(u *policy.Upstream, now time.Time) *scope {
+	return &scope{budget: policy.NewBudget(u.Budget, now)}
+}
+
+// configure takes what has changed of an upstream's limits.
+func (s *scope) configure(old, next *policy.Upstream, now time.Time) {
+	if next.Budget != old.Budget {
+		s.budget.Configure(next.Budget, now)
 	}
 }
 
@@ -129,7 +148,7 @@ func (st *state) renewAll() {
 // renew replaces an authority by one without connections; its budget lives on.
 func (st *state) renew(e *list.Element) {
 	old := e.Value.(*authority)
-	e.Value = st.newAuthority(old.key, st.tls, old.budget)
+	e.Value = st.newAuthority(old.key, st.tls, old.scope)
 	old.links.Close()
 }
 
@@ -140,6 +159,9 @@ func (st *state) drop(e *list.Element) {
 	st.recent.Remove(e)
 	delete(st.authorities, a.key)
 	a.links.Close()
+	if a.users--; a.users == 0 && a.scope != st.shared {
+		delete(st.scopes, a.key.owner())
+	}
 }
 
 // authority returns the state of one of the upstream's authorities, made on first
@@ -200,7 +222,7 @@ func (st *state) lateAuthority(u *upstream, k authorityKey, now time.Time) *auth
 	if !slices.Contains(st.late, late) {
 		st.late = append(st.late, late)
 	}
-	a := st.newAuthority(k, u.tls, st.budgetOf(k, now))
+	a := st.newAuthority(k, u.tls, st.scopeOf(k, now))
 	cfg := st.poolConfig(u.Upstream)
 	if cfg.Idle == 0 || cfg.Idle > lateIdle {
 		cfg.Idle = lateIdle // nobody would close what stays idle
@@ -226,25 +248,39 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 		}
 		st.recent.MoveToFront(e)
 	}
-	a := st.newAuthority(k, st.tls, st.budgetOf(k, now))
+	a := st.newAuthority(k, st.tls, st.scopeOf(k, now))
+	if a.users++; a.scope != st.shared {
+		st.scopes[k.owner()] = a.scope
+	}
 	st.authorities[k] = st.recent.PushFront(a)
 	return a
 }
 
-// budgetOf is the bucket that pays for an authority's retries.
-func (st *state) budgetOf(k authorityKey, now time.Time) *policy.Budget {
+// scopeOf returns whose limits an authority is under.
+func (st *state) scopeOf(k authorityKey, now time.Time) *scope {
 	if k.named {
-		return st.budget
+		return st.shared
 	}
-	return st.ownBudget(k, now)
+	if s := st.scopes[k.owner()]; s != nil {
+		return s
+	}
+	return newScope(st.policy, now)
 }
 
-func (st *state) newAuthority(k authorityKey, t *peerTLS, budget *policy.Budget) *authority {
+// owner is the host as clients name it, whatever its scheme.
+func (k authorityKey) owner() authorityName {
+	if k.endpoint {
+		return k.forHost
+	}
+	return authorityName{k.host, k.port}
+}
+
+func (st *state) newAuthority(k authorityKey, t *peerTLS, s *scope) *authority {
 	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel && !st.keepsHost(k), parent: st.parent}
 	if k.https {
 		p.tls = t.config(k.host)
 	}
-	a := &authority{key: k, budget: budget, peer: p}
+	a := &authority{scope: s, key: k, peer: p}
 	dial := func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }
 	a.links = newLinks(dial, p.tls != nil, st.poolConfig(st.policy))
 	return a
@@ -261,17 +297,6 @@ func (a *authority) touch() {
 	}
 }
 
-// ownBudget is the bucket of one unnamed authority, whatever its scheme.
-func (st *state) ownBudget(k authorityKey, now time.Time) *policy.Budget {
-	for kind := range 8 {
-		k.https, k.endpoint, k.tunnel = kind&1 != 0, kind&2 != 0, kind&4 != 0
-		if e, ok := st.authorities[k]; ok {
-			return e.Value.(*authority).budget
-		}
-	}
-	return policy.NewBudget(st.policy.Budget, now)
-}
-
 // remaining returns the retries that would be allowed now: the least, where
 // budgets are kept per authority.
 func (st *state) remaining(now time.Time) int {
@@ -284,7 +309,7 @@ func (st *state) remaining(now time.Time) int {
 		}
 	}
 	if !any {
-		return st.budget.Remaining(now)
+		return st.shared.budget.Remaining(now)
 	}
 	return least
 }
