@@ -38,6 +38,9 @@ func (x *exchange) attempt() result {
 	x.c.watch.calm(causeAttempt, nil)
 	if x.number > 1 {
 		x.setAside()
+		if len(x.places) > 1 {
+			x.place()
+		}
 	}
 	if x.connect {
 		return x.dialTunnel()
@@ -119,7 +122,7 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 		if !errors.Is(err, h1.ErrPoolClosed) {
 			return uc, reused, err
 		}
-		x.c.last, x.c.lastEndpoint = lastAuthority{}, lastEndpoint{}
+		x.c.last, x.c.lastPlaces = lastAuthority{}, lastPlaces{}
 		x.auth = x.up.authority(x.auth.key, time.Now())
 		if x.c.inside != nil {
 			x.c.inside.use(x.auth)

@@ -16,15 +16,15 @@ import (
 // clientConn is one connection from a client: a loop of requests, each taken by
 // the door its form asks for.
 type clientConn struct {
-	s            *Server
-	sc           clientSide
-	wire         *h1.ServerConn // sc, where it is a connection of its own; nil for a stream
-	listen       string         // the listener's address as configured
-	remote       netip.Addr
-	watch        watch
-	x            exchange
-	last         lastAuthority
-	lastEndpoint lastEndpoint
+	s          *Server
+	sc         clientSide
+	wire       *h1.ServerConn // sc, where it is a connection of its own; nil for a stream
+	listen     string         // the listener's address as configured
+	remote     netip.Addr
+	watch      watch
+	x          exchange
+	last       lastAuthority
+	lastPlaces lastPlaces
 
 	inside    *insideTunnel  // set once a tunnel turned out to speak HTTP
 	shared    *h2.ServerConn // what is served on it, once that is HTTP/2

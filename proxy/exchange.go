@@ -27,6 +27,11 @@ type exchange struct {
 	count *metrics.Route
 	auth  *authority
 
+	places []*authority // of the upstream's endpoints, where it goes to those; each attempt to one
+	at     int          // the index of the one that it goes to
+	tried  uint64       // those that attempts have gone to
+	path   []byte       // what follows the endpoint's own path
+
 	session policy.Session
 	body    requestBody
 
@@ -76,7 +81,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.req, x.snap = req, snap
 	x.began = time.Now()
 	x.to = target{}
-	x.up, x.route, x.count, x.auth = nil, nil, nil, nil
+	x.up, x.route, x.count, x.auth, x.places = nil, nil, nil, nil, nil
 	x.number = 0
 	x.accounted = false
 	x.continued = false

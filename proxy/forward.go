@@ -47,7 +47,7 @@ func (x *exchange) forward(https bool, authority, path []byte) {
 	}
 	last := &c.last
 	if len(last.up.Endpoints) > 0 {
-		x.toEndpoint(last.up, path, last.named)
+		x.toEndpoints(last.up, path, last.named)
 		return
 	}
 	x.to = target{https: https, host: last.host, port: last.port, path: path, authority: authority, named: last.named}
@@ -98,25 +98,6 @@ func (x *exchange) denyUnmatched(up *upstream, host string, port int) {
 // foldHost gives one spelling to names that compare equal.
 func foldHost(host string) string {
 	return string(bytes.TrimSuffix(bytes.ToLower([]byte(host)), []byte(".")))
-}
-
-// toEndpoint sends the request to the upstream's endpoint. named says that the
-// upstream's own budget pays.
-func (x *exchange) toEndpoint(up *upstream, path []byte, named bool) {
-	e := up.Endpoints[0]
-	https := e.Scheme == "https"
-	x.to = target{https: https, host: e.Host, port: e.Port, path: path, endpoint: true, named: named}
-	x.aim(up, withoutQuery(path))
-	if e.Path != "" && !(len(path) == 1 && path[0] == '*') {
-		x.to.path = append([]byte(e.Path), path...)
-	}
-	if !up.PreserveHost {
-		x.to.authority = up.endpointHost
-	} else if _, authority, _, err := parseAbsolute(x.req.Target); err == nil {
-		x.to.authority = authority
-	}
-	x.auth = up.endpointAuthority(x, authorityKey{host: e.Host, port: e.Port, https: https, named: named, endpoint: true})
-	x.enter()
 }
 
 // endpointAuthority writes an endpoint as the Host field does: without the

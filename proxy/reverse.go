@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"time"
-
 	"mulligan/proxy/h1"
 )
 
@@ -22,7 +20,7 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 	if u, rest, ok := x.snap.table.Mount(view(path)); ok {
 		up := x.snap.upstreams[u]
 		x.mounted = []byte(up.Mount)
-		x.toEndpoint(up, []byte(rest), true)
+		x.toEndpoints(up, []byte(rest), true)
 		return
 	}
 	host, port, err := splitAuthority(req.Header.GetKnown(h1.NameHost), 80)
@@ -32,7 +30,7 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 			if !named {
 				x.byHost = authorityName{foldHost(string(host)), port}
 			}
-			x.toEndpoint(up, path, named)
+			x.toEndpoints(up, path, named)
 			return
 		}
 	}
@@ -43,7 +41,7 @@ func (c *clientConn) reverseDoor(req *h1.Request) {
 // taken the upstream away.
 func (c *clientConn) ownPort(path []byte) {
 	if up := c.x.snap.byListen[c.listen]; up != nil {
-		c.x.toEndpoint(up, path, true)
+		c.x.toEndpoints(up, path, true)
 		return
 	}
 	c.deny(reply{status: 421, kind: "http_request_error",
@@ -63,36 +61,4 @@ func (c *clientConn) crossSite(req *h1.Request) bool {
 	}
 	c.deny(reply{status: 403, kind: "http_request_denied", detail: "a browser's cross-site request (Sec-Fetch-Site)"})
 	return true
-}
-
-// authorityName is a host and port as a client named them.
-type authorityName struct {
-	host string
-	port int
-}
-
-// endpointAuthority finds the state of the upstream's endpoint. A host that the
-// upstream does not name itself (a wildcard's) has a budget of its own there.
-func (u *upstream) endpointAuthority(x *exchange, k authorityKey) *authority {
-	c := x.c
-	if !k.named {
-		k.forHost = x.byHost
-		if k.forHost.host == "" {
-			k.forHost = authorityName{foldHost(c.last.host), c.last.port}
-		}
-	}
-	last := &c.lastEndpoint
-	if last.snap == x.snap && last.state == u.state && last.auth != nil && last.auth.key == k {
-		last.auth.touch()
-		return last.auth
-	}
-	*last = lastEndpoint{snap: x.snap, state: u.state, auth: u.authority(k, time.Now())}
-	return last.auth
-}
-
-// lastEndpoint is the endpoint that the connection's last request went to.
-type lastEndpoint struct {
-	snap  *snapshot
-	state *state
-	auth  *authority
 }

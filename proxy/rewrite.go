@@ -33,7 +33,7 @@ func (x *exchange) rewrite(k h1.KnownName, v []byte) []byte {
 	}
 	base := ""
 	if len(x.up.Endpoints) > 0 && x.to.endpoint {
-		base = x.up.Endpoints[0].Path
+		base = x.up.ends[x.at].Path
 	}
 	rest, ok := bytes.CutPrefix(path, []byte(base))
 	if !ok || (base != "" && len(rest) > 0 && rest[0] != '/' && rest[0] != '?' && rest[0] != '#') {

@@ -53,7 +53,14 @@ type upstream struct {
 	tls     *peerTLS // how it is spoken to; the state has that of the newest configuration
 	late    lateAuthorities
 
-	endpointHost []byte // the Host of its endpoint
+	ends []end // its endpoints
+}
+
+// end is an endpoint of an upstream's.
+type end struct {
+	policy.Endpoint
+	https     bool
+	authority []byte // as the Host field has it
 }
 
 // Reload takes new settings. All that can fail is done first; then one pointer
@@ -145,7 +152,7 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.
 	}
 	joined := &upstream{Upstream: u, metrics: s.opts.Metrics.Upstream(u.Name, names), routes: map[*policy.Route]*metrics.Route{}, state: st, tls: t}
 	for _, e := range u.Endpoints {
-		joined.endpointHost = []byte(endpointAuthority(e.Scheme, e.Host, e.Port))
+		joined.ends = append(joined.ends, end{e, e.Scheme == "https", []byte(endpointAuthority(e.Scheme, e.Host, e.Port))})
 	}
 	for _, r := range routes {
 		joined.routes[r] = joined.metrics.Route(r.Name)

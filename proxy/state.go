@@ -65,6 +65,10 @@ type authority struct {
 	links *links
 	peer  *peer
 	used  atomic.Bool // since it was last looked at for room
+
+	// where there is a choice of endpoints
+	inFlight atomic.Int32 // attempts under way
+	latency  policy.Latency
 }
 
 func newState(s *Server, name string) *state {
