@@ -22,6 +22,7 @@ type Outcome struct {
 	Hint    time.Duration // the least wait that the server asks for; where HasHint
 	HasHint bool
 	Word    Word
+	Ruled   Ruled // what the route's rules say of the response
 }
 
 // ReadHeader fills GRPC, Hint, HasHint and Word from the response's fields; Class

@@ -7,16 +7,34 @@ import "time"
 type Upstream struct {
 	Name         string
 	Hosts        []HostPattern
-	Endpoints    []Endpoint // at most one for now; empty: the request's own target
+	Endpoints    []Endpoint // at most MaxEndpoints; empty: the request's own target
 	PreserveHost bool       // send the client's Host to the endpoint, not the endpoint's
 	Mount        string     // path on the proxy port, without a trailing slash; "" none
 	Listen       string     // address of a port of its own; "" none
 	ListenTLS    *ListenerTLS
 	TLS          TLS
+	Preset       string // the vendor whose rules it inherits; "" none
 	Budget       BudgetConfig
 	Connections  Connections
+	Breaker      BreakerConfig
+	Concurrency  Concurrency
+	RateLimit    RateLimit
+	HealthCheck  HealthCheck
 	Routes       []*Route // first match wins
 	Default      *Route   // where none matches; its Name is "default"
+}
+
+// MaxEndpoints bounds the endpoints of an upstream.
+const MaxEndpoints = 64
+
+// HealthCheck says how endpoints are asked whether they are well. No Path is no
+// check.
+type HealthCheck struct {
+	Path           string        // what is asked for, behind the endpoint's own path
+	Interval       time.Duration // between two checks of an endpoint
+	Timeout        time.Duration // of one check
+	UnhealthyAfter int           // failed checks in a row, after which an endpoint is skipped
+	HealthyAfter   int           // good ones in a row, after which it is not any more
 }
 
 // Endpoint is one base URL of an upstream.
@@ -91,6 +109,10 @@ type Route struct {
 	Timeout TimeoutConfig
 	Retry   Retry
 	Buffer  Buffer
+	Hedge   Hedge
+
+	AttemptHeader   string // request field that tells the upstream the attempt's number; "" none
+	RemainingHeader string // one that tells what is left of the window, in ms; "" none
 }
 
 // TimeoutConfig holds a route's time limits; 0 means no limit.
@@ -124,10 +146,36 @@ type Retry struct {
 	RetryAfter      time.Duration // the longest server hint that is obeyed; 0 ignores hints
 	Nested          bool          // retry even what came through another mulligan
 	Rules           []Rule        // before all lists; the first that matches decides
+	ResetHeaders    []ResetHeader // a vendor's own hints, read after the standard ones
+
+	CountClientRetries bool // a request that is a client SDK's own retry is taken from the budget
 }
+
+// ResetHeader is a response field by which a vendor says when a rate limit's
+// allowance is back.
+type ResetHeader struct {
+	Name      string
+	Format    ResetFormat
+	Remaining string // the field that has to be 0 for it to count; "" it always does
+	Full      bool   // it says when all of the allowance is back, and one request may go sooner
+}
+
+// ResetFormat says how a reset field is written.
+type ResetFormat uint8
+
+// The formats of reset fields.
+const (
+	ResetEpoch    ResetFormat = iota // seconds since 1970, decimals allowed
+	ResetSeconds                     // from now, decimals allowed
+	ResetDuration                    // from now, such as 6m0s or 12ms
+	ResetRFC3339                     // a date of RFC 3339
+	ResetClock                       // from now, hh:mm:ss
+)
 
 // Buffer bounds what is kept of one request and its response, in bytes.
 type Buffer struct {
 	Request  int64 // a request body is kept for replay up to here
 	Response int64 // a response whose Content-Length is at most this is held until whole
+
+	FirstEvent bool // hold an event stream's head until its first event
 }
