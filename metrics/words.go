@@ -24,7 +24,7 @@ var grpc = setOf(
 // The two that describe no denial, success and permanent, are left out.
 var stops = setOf(
 	"client_gone", "draining", "nested", "not_idempotent", "max_attempts", "body_not_replayable",
-	"retry_after", "window", "budget", "disabled",
+	"circuit_open", "overloaded", "retry_after", "window", "budget", "disabled",
 )
 
 // setOf returns the set of words.
@@ -44,10 +44,14 @@ func listed(list map[string]bool, word string) string {
 	return other
 }
 
+// Hedge is the reason of a retry that followed no failure: it went beside an
+// attempt that had no answer yet.
+const Hedge = "hedge"
+
 // reason returns the label of what a retry followed: a failure class, a status
-// from 200 to 599 as three digits, or gRPC's, else "other".
+// from 200 to 599 as three digits, gRPC's, or Hedge, else "other".
 func reason(word string) string {
-	if isStatus(word) || grpc[word] {
+	if isStatus(word) || grpc[word] || word == Hedge {
 		return word
 	}
 	return listed(classes, word)

@@ -56,6 +56,18 @@ func (r *Retry) repeats(o Outcome) bool {
 	return o.in(&r.RetryOn)
 }
 
+// listed reports whether rules or lists have the outcome as one to be retried; the
+// upstream's word aside.
+func (r *Retry) listed(o Outcome) bool {
+	switch {
+	case o.Class.Never() || o.Ruled == RuledFinal:
+		return false
+	case o.Ruled == RuledRetry:
+		return true
+	}
+	return o.in(&r.RetryOn) && !o.in(&r.DoNotRetryOn)
+}
+
 // in reports whether the set lists the outcome's class or a status of it.
 func (o *Outcome) in(s *Set) bool {
 	return s.hasClass(o.Class) || s.hasStatus(o.Status) || s.hasGRPC(o.GRPC)

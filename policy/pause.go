@@ -2,6 +2,7 @@ package policy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,7 @@ const maxPauses = 1024
 // 503's everything that goes to the authority, a 429's what has the same
 // credentials. It is safe for concurrent use.
 type Pause struct {
+	any atomic.Bool // something was ever held: mostly not, and then nothing needs the lock
 	mu  sync.Mutex
 	all time.Time
 	by  map[uint64]time.Time // credentials' hash → until when
@@ -23,6 +25,7 @@ const Everybody = 0
 // Hold holds back until the time, for one credential's key or Everybody. A later
 // time that is known already stays.
 func (p *Pause) Hold(key uint64, until, now time.Time) {
+	p.any.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if key == Everybody {
@@ -57,6 +60,9 @@ func (p *Pause) shrink(now time.Time) {
 		delete(p.by, first)
 	}
 }
+
+// Any reports whether there may be something to be held back at all.
+func (p *Pause) Any() bool { return p.any.Load() }
 
 // Left returns for how long a request with the credentials is held back.
 func (p *Pause) Left(key uint64, now time.Time) time.Duration {

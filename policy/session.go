@@ -18,6 +18,10 @@ type State struct {
 	ClientGone bool
 	Draining   bool
 	Replayable bool // the request's body, if any, can be sent again
+
+	CircuitOpen bool          // no endpoint would take a retry now
+	Pause       time.Duration // for which a server's hint to another request holds back this one's retry
+	Hedges      int           // begun beside this attempt, and not counted yet
 }
 
 // Decision is what follows an attempt.
@@ -27,6 +31,7 @@ type Decision struct {
 	Verdict Verdict
 	Wait    time.Duration // before the retry; also set where Stop is Window, BudgetExhausted or Disabled
 	Lo, Hi  time.Duration // what Wait was drawn between
+	hinted  bool          // by a server's hint
 	Reason  string        // the class or status that the attempt ended with, safe as a metric's label
 }
 
@@ -79,6 +84,18 @@ func (s *Session) RetriesRefused() bool {
 	return r.Mode == ModeOn && s.attempts+1 < s.max && !s.nested() && r.RetryOn.hasClass(RefusedStream) && !r.DoNotRetryOn.hasClass(RefusedStream)
 }
 
+// MayHedge returns how many attempts may go beside the one under way at most,
+// whatever the budget: there are that many left, and the request may be repeated.
+func (s *Session) MayHedge() int {
+	if !s.MayRetry(true) {
+		return 0
+	}
+	return s.max - s.attempts - 1
+}
+
+// Hedged counts an attempt that went beside another, whose end decides.
+func (s *Session) Hedged() { s.attempts++ }
+
 func (s *Session) nested() bool { return s.request.Nested && !s.route.Retry.Nested }
 
 // Next counts the attempt that ended with o and decides what follows. random,
@@ -117,7 +134,7 @@ func (s *Session) Undo(now time.Time) {
 func (s *Session) commit(o Outcome, d Decision) {
 	s.attempts++
 	s.paid = d.Retry
-	if _, hinted := s.hint(o); !hinted && d.Retry {
+	if d.Retry && !d.hinted {
 		s.previous = d.Wait
 	}
 }
@@ -142,10 +159,12 @@ func (s *Session) decide(o Outcome, st State, random float64) Decision {
 		d.Stop = Nested
 	case !r.Repeatable(s.request.Method, s.request.Keyed, o.Class):
 		d.Stop = NotIdempotent
-	case s.attempts+1 >= s.max:
+	case s.attempts+st.Hedges+1 >= s.max:
 		d.Stop = MaxAttempts
 	case !st.Replayable && r.Mode != ModeOff: // with ModeOff nothing is kept that could be
 		d.Stop = BodyNotReplayable
+	case st.CircuitOpen:
+		d.Stop = CircuitOpen
 	default:
 		s.schedule(&d, o, st, random)
 	}
@@ -160,8 +179,9 @@ func (s *Session) schedule(d *Decision, o Outcome, st State, random float64) {
 	if st.Unlimited {
 		left = maxDuration
 	}
-	n := s.attempts + 1 // the retry that would follow
-	if hint, ok := s.hint(o); ok {
+	n := s.attempts + st.Hedges + 1 // the retry that would follow
+	if hint, ok := s.hint(o, st); ok {
+		d.hinted = true
 		if hint > min(r.RetryAfter, left) {
 			d.Stop = RetryAfter
 			return
@@ -187,7 +207,15 @@ func (s *Session) schedule(d *Decision, o Outcome, st State, random float64) {
 
 const maxDuration = time.Duration(1<<63 - 1)
 
-// hint returns the server's hint, if there is one and it is not to be ignored.
-func (s *Session) hint(o Outcome) (time.Duration, bool) {
-	return o.Hint, o.HasHint && s.route.Retry.RetryAfter > 0
+// hint returns the server's hint, to this request or to others, if there is one
+// and hints are not to be ignored.
+func (s *Session) hint(o Outcome, st State) (time.Duration, bool) {
+	if s.route.Retry.RetryAfter <= 0 {
+		return 0, false
+	}
+	hint := max(0, st.Pause)
+	if o.HasHint {
+		hint = max(hint, o.Hint)
+	}
+	return hint, o.HasHint || hint > 0
 }

@@ -16,6 +16,8 @@ const (
 	NotIdempotent                 // the method (without a key) may not be repeated
 	MaxAttempts                   // max_attempts were made
 	BodyNotReplayable             // the request's body was not kept whole
+	CircuitOpen                   // the circuit of every endpoint is open
+	Overloaded                    // concurrency or rate_limit leave no room in time
 	RetryAfter                    // the server's hint is longer than policy or window allow
 	Window                        // the window (timeout.total) leaves no room
 	BudgetExhausted               // the retry budget is empty
@@ -25,7 +27,7 @@ const (
 
 var stopNames = [numStops]string{
 	"", "success", "permanent", "client_gone", "draining", "nested", "not_idempotent", "max_attempts",
-	"body_not_replayable", "retry_after", "window", "budget", "disabled",
+	"body_not_replayable", "circuit_open", "overloaded", "retry_after", "window", "budget", "disabled",
 }
 
 // String returns the stop's name as the Proxy-Status header spells it; Going is "".

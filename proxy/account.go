@@ -14,6 +14,9 @@ import (
 func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	took := time.Since(x.attemptAt)
 	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
+	if len(x.places) > 1 {
+		x.auth.latency.Observe(took, x.route.Retry.Mark(r.outcome, x.slow) == policy.Bad, x.attemptAt.Add(took))
+	}
 	result := ""
 	x.lastClass = r.outcome.Class.String()
 	if r.outcome.Class != policy.ClassNone {

@@ -33,15 +33,15 @@ const (
 func (x *exchange) attempt() result {
 	x.number++
 	x.wrote = false
+	x.slow, x.timed = false, x.grant.breaker != nil
+	x.sentAt.Store(0)
 	x.attemptAt = time.Now()
 	x.c.watch.attemptAt.Store(0)
 	x.c.watch.calm(causeAttempt, nil)
 	if x.number > 1 {
 		x.setAside()
-		if len(x.places) > 1 {
-			x.place()
-		}
 	}
+	x.from, x.fromAt = x.auth, x.at
 	if x.connect {
 		return x.dialTunnel()
 	}
@@ -86,7 +86,10 @@ func (x *exchange) unsent(reused bool, err error) bool {
 	default:
 		return false
 	}
+	g := x.grant
+	x.grant = grant{} // which the next connection goes under
 	x.dropConn()
+	x.grant = g
 	x.body.unsent()
 	x.wrote = false
 	w.attemptAt.Store(0) // what follows may be a dial, which has timeout.connect
@@ -124,6 +127,7 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 		}
 		x.c.last, x.c.lastPlaces = lastAuthority{}, lastPlaces{}
 		x.auth = x.up.authority(x.auth.key, time.Now())
+		x.from = x.auth
 		if x.c.inside != nil {
 			x.c.inside.use(x.auth)
 		}
@@ -202,10 +206,20 @@ func (x *exchange) finishAndReadResponse(method string) (*h1.Response, error) {
 // armAttempt starts timeout.attempt, where a retry could follow: only then does
 // it cut anything.
 func (x *exchange) armAttempt() {
-	if d := x.route.Timeout.Attempt; d > 0 && x.couldRetry && x.body.replayable() {
+	if x.timed {
+		x.sentAt.Store(x.s.now())
+	}
+	if d := x.route.Timeout.Attempt; d > 0 && (x.timed || x.couldRetry && x.body.replayable()) {
 		w := &x.c.watch
 		w.start(&w.attemptAt, x.s.now(), int64(d))
 	}
+}
+
+// overdue reports whether timeout.attempt has passed since the request was sent,
+// whether the watcher has seen it or not.
+func (x *exchange) overdue() bool {
+	d, at := x.route.Timeout.Attempt, x.sentAt.Load()
+	return d > 0 && at != 0 && x.s.now()-at > int64(d)
 }
 
 // resume decides what an interrupted read means. True: nothing, read on. When
@@ -219,7 +233,11 @@ func (x *exchange) resume(err error) bool {
 		return false // it was the request that was broken into: no answer will come to it
 	}
 	x.c.watch.attemptAt.Store(0)
-	if d, cut := x.session.Cut(x.state(false), rand.Float64()); cut {
+	x.slow = true
+	x.mark(policy.Bad)
+	st := x.state(false)
+	x.outlook(&st)
+	if d, cut := x.session.Cut(st, rand.Float64()); cut {
 		x.cut = d
 		return false
 	}

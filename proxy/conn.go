@@ -272,6 +272,7 @@ func (x *exchange) end() {
 	if x.uc != nil {
 		x.dropConn()
 	}
+	x.dropGrant()
 	if x.charged > 0 { // only a panic has left it
 		x.forgetHeld()
 	}

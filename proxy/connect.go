@@ -62,6 +62,8 @@ func (x *exchange) dialTunnel() result {
 		return x.failed(err)
 	}
 	x.tunnel = uc.(*h1.ClientConn) // nothing else is wanted
+	x.mark(policy.Good)
+	x.grant.leave()
 	// No answer of the upstream's: what it is worth to the budget shows later.
 	return result{outcome: policy.Outcome{Status: 200}, decided: true, decision: policy.Decision{Stop: policy.Success, Verdict: policy.Succeeded}}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -20,7 +21,8 @@ func (x *exchange) toEndpoints(up *upstream, path []byte, named bool) {
 	x.to = target{endpoint: true, named: named}
 	x.aim(up, withoutQuery(path))
 	x.places = up.places(x, named)
-	x.place()
+	x.place(0) // for now: admit chooses
+	x.tried = 0
 	x.enter()
 }
 
@@ -43,7 +45,7 @@ func (u *upstream) places(x *exchange, named bool) []*authority {
 	*last = lastPlaces{snap: x.snap, up: u, named: named, owner: owner, all: make([]*authority, len(u.ends))}
 	for i := range u.ends {
 		e := &u.ends[i]
-		last.all[i] = u.authority(authorityKey{host: e.Host, port: e.Port, https: e.https, named: named, endpoint: true, forHost: owner}, time.Now())
+		last.all[i] = u.authority(authorityKey{host: e.Host, port: e.Port, https: e.https, path: e.Path, named: named, endpoint: true, forHost: owner}, time.Now())
 	}
 	return last.all
 }
@@ -57,16 +59,13 @@ type lastPlaces struct {
 	all   []*authority
 }
 
-// place chooses the endpoint that the next attempt goes to: another than those
-// before it, where there is one.
-func (x *exchange) place() {
-	i := 0
-	if n := len(x.places); n > 1 {
-		i = x.choose(time.Now())
-		x.tried |= 1 << i
-	}
+// place sends the next attempt to the endpoint.
+func (x *exchange) place(i int) {
 	e := &x.up.ends[i]
 	x.at, x.auth = i, x.places[i]
+	if len(x.places) > 1 {
+		x.tried |= 1 << i
+	}
 	x.to.https, x.to.host, x.to.port = e.https, e.Host, e.Port
 	x.to.path = x.path
 	if e.Path != "" && !(len(x.path) == 1 && x.path[0] == '*') {
@@ -80,21 +79,75 @@ func (x *exchange) place() {
 	}
 }
 
-// choose returns the endpoint with least to do of two that have not failed this
-// request yet; once all have, of those but the last one.
-func (x *exchange) choose(now time.Time) int {
+// What speaks against an endpoint, from the least to the most: one is chosen of
+// those against which there is least.
+const (
+	isPaused    = 1 << iota // a hint holds this request's retries to it back
+	isTried                 // an attempt of this request went there
+	isLast                  // the last one did
+	isUnhealthy             // its health check says so
+)
+
+// choose returns the endpoint that the next attempt is to go to: by the power of
+// two choices among those against which there is least. Those whose circuit is
+// open are none; where all are, the result is -1, and wait how long they certainly
+// stay so.
+func (x *exchange) choose(now time.Time, retry bool) (i int, wait time.Duration) {
 	var few [8]policy.Load
-	loads := few[:0]
+	var marks [policy.MaxEndpoints]uint8
+	loads, least := few[:0], uint8(math.MaxUint8)
 	for i, a := range x.places {
-		loads = append(loads, policy.Load{InFlight: int(a.inFlight.Load()), Latency: a.latency.Value(now), Skip: x.tried&(1<<i) != 0})
+		load := policy.Load{InFlight: int(a.inFlight.Load()), Latency: a.latency.Value(now)}
+		if b := a.circuit(); b != nil {
+			if left := b.Wait(now); left > 0 {
+				load.Skip = true
+				if wait == 0 || left < wait {
+					wait = left
+				}
+			}
+		}
+		marks[i] = x.against(i, now, retry)
+		if !load.Skip {
+			least = min(least, marks[i])
+		}
+		loads = append(loads, load)
 	}
-	i := policy.Choose(loads, rand.Float64(), rand.Float64())
-	if i >= 0 {
-		return i
-	}
-	x.tried = 1 << x.at
 	for i := range loads {
-		loads[i].Skip = i == x.at
+		loads[i].Skip = loads[i].Skip || marks[i] != least
 	}
-	return policy.Choose(loads, rand.Float64(), rand.Float64())
+	if i = policy.Choose(loads, rand.Float64(), rand.Float64()); i >= 0 {
+		wait = 0
+	}
+	return i, wait
 }
+
+// against is what speaks against an endpoint.
+func (x *exchange) against(i int, now time.Time, retry bool) (marks uint8) {
+	a := x.places[i]
+	if retry && a.pause.Any() && a.pause.Left(x.credentials(), now) > 0 {
+		marks |= isPaused
+	}
+	if x.tried&(1<<i) != 0 {
+		marks |= isTried
+		if i == x.at {
+			marks |= isLast
+		}
+	}
+	return marks
+}
+
+// endpointName is how metrics and logs call the endpoint of an authority: as it is
+// configured; "-" where it is none.
+func (a *authority) endpointName() string {
+	if !a.key.endpoint {
+		return noEndpoint
+	}
+	scheme := "http"
+	if a.key.https {
+		scheme = "https"
+	}
+	return scheme + "://" + endpointAuthority(scheme, a.key.host, a.key.port) + a.key.path
+}
+
+// noEndpoint stands for what has no endpoint, where one is named.
+const noEndpoint = "-"

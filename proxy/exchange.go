@@ -33,9 +33,11 @@ type exchange struct {
 	path   []byte       // what follows the endpoint's own path
 
 	session policy.Session
+	grant   grant
 	body    requestBody
 
 	began     time.Time
+	sentAt    atomic.Int64 // when the attempt's request was sent, by the server's clock; only with a circuit breaker
 	windowFor atomic.Int64 // ns left of the window while its clock stands still
 
 	// the attempt under way, or the last one
@@ -56,6 +58,8 @@ type exchange struct {
 	accounted  bool
 	entered    bool          // counted as in flight
 	lost       bool          // the client could not be written to
+	timed      bool          // the circuit breaker wants to know how long the attempt under way takes
+	slow       bool          // the attempt under way has no answer after timeout.attempt
 	mounted    []byte        // the mount path that was stripped
 	byHost     authorityName // the Host by which an origin-form request named its upstream
 	lastClass  string
@@ -64,6 +68,8 @@ type exchange struct {
 
 // inHand is what there is of an attempt's response.
 type inHand struct {
+	from        *authority   // where it came from,
+	fromAt      int          // the index of that among the endpoints
 	uc          upstreamSide // holds resp, until it is released
 	detached    bool         // uc is not the pool's any more
 	resp        *h1.Response
@@ -83,6 +89,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.to = target{}
 	x.up, x.route, x.count, x.auth, x.places = nil, nil, nil, nil, nil
 	x.number = 0
+	x.wrote = false
 	x.accounted = false
 	x.continued = false
 	x.forgetInterim()

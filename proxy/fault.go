@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"mulligan/policy"
 	"mulligan/proxy/h1"
@@ -22,6 +23,8 @@ type fault struct {
 	detail string // for people; no request data
 	// received is the status of a response that broke off; 0 = none.
 	received int
+	// retryAfter is when to come back; 0 = it is not said.
+	retryAfter time.Duration
 }
 
 // faultOf classifies an error by its type and by where it was born. Errors of

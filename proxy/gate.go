@@ -173,3 +173,5 @@ func (g *gate) configure(cfg policy.Concurrency) {
 	}
 	g.serve()
 }
+
+func (g *gate) retryAfter() time.Duration { return time.Second }

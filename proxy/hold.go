@@ -69,7 +69,7 @@ func (x *exchange) dropConn() {
 			x.uc.CloseReset()
 		}
 		if !x.detached {
-			x.auth.links.Discard(x.uc)
+			x.from.links.Discard(x.uc)
 			return
 		}
 		x.uc.Close()
@@ -82,7 +82,7 @@ func (x *exchange) release() {
 	x.body.stopPump(x.uc)
 	x.leave(func() {
 		if !x.detached {
-			x.auth.links.Put(x.uc)
+			x.from.links.Put(x.uc)
 			return
 		}
 		x.uc.Close()
@@ -123,6 +123,7 @@ func (x *exchange) leave(end func()) {
 		x.uc = nil
 	}
 	x.resp, x.detached = nil, false
+	x.grant.leave()
 	x.forgetHeld()
 }
 

@@ -45,7 +45,11 @@ func (x *exchange) replyFault(f fault, d policy.Decision) {
 	if !x.body.done.Load() || x.connect && len(x.c.wire.Buffered()) > 0 { // those bytes were for the tunnel
 		x.c.closing, x.c.linger = true, true
 	}
-	x.c.replyError(reply{status: f.status, kind: f.kind, detail: detail, attempts: attempts, stop: d.Stop, received: f.received})
+	r := reply{status: f.status, kind: f.kind, detail: detail, attempts: attempts, stop: d.Stop, received: f.received}
+	if f.retryAfter > 0 {
+		r.field = [2]string{"Retry-After", strconv.FormatInt(int64((f.retryAfter+time.Second-1)/time.Second), 10)}
+	}
+	x.c.replyError(r)
 }
 
 // replyError sends a reply. The connection goes on only where the request was

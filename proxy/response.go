@@ -252,7 +252,8 @@ func (x *exchange) deliverUpgrade() {
 		return
 	}
 	x.c.watch.on(nil)
-	x.auth.links.Detach(uc)
+	x.from.links.Detach(uc)
+	x.grant.leave()
 	x.uc, x.resp = nil, nil
 	x.upgraded = uc.(*h1.ClientConn) // a 101 comes to nobody else
 }

@@ -16,6 +16,10 @@ func (x *exchange) run() {
 	var before result // what the attempt under way is the retry of,
 	reason := ""      // and why
 	for {
+		if no := x.admit(); no.stop != policy.Going {
+			x.refused(no, before)
+			return
+		}
 		r := x.attempt()
 		unsent := r.cancelled && !x.wrote || r.queued
 		if reason != "" && !unsent {
@@ -23,6 +27,9 @@ func (x *exchange) run() {
 		}
 		if unsent {
 			x.session.Undo(time.Now()) // a retry that was paid for and not sent
+		}
+		if r.cancelled || r.queued {
+			x.mark(policy.Neutral)
 		}
 		switch {
 		case r.cancelled:
@@ -35,7 +42,7 @@ func (x *exchange) run() {
 		x.dropLast()
 		d := r.decision
 		if !r.decided {
-			d = x.session.Next(r.outcome, x.state(x.c.gone()), rand.Float64())
+			d = x.session.Next(r.outcome, x.after(r.outcome), rand.Float64())
 		}
 		x.noteAttempt(r, d)
 		if !d.Retry {
@@ -54,6 +61,19 @@ func (x *exchange) run() {
 	}
 }
 
+// after is what policy has to know when an attempt has ended with o, of which the
+// upstream's circuit breaker and other requests have been told.
+func (x *exchange) after(o policy.Outcome) policy.State {
+	x.mark(x.route.Retry.Mark(o, x.slow || x.overdue()))
+	st := x.state(x.c.gone())
+	if o.Class == policy.ClassNone && o.Status < 400 && o.Ruled == policy.NotRuled && o.GRPC == 0 {
+		return st
+	}
+	x.notePause(o, st.Now)
+	x.outlook(&st)
+	return st
+}
+
 // finishQueued ends a request whose next attempt r got no connection: with what
 // the attempt before came to, where there was one.
 func (x *exchange) finishQueued(r, before result) {
@@ -64,6 +84,7 @@ func (x *exchange) finishQueued(r, before result) {
 	if x.number == 1 {
 		x.lastClass = r.fault.class.String()
 	}
+	x.grant.leave()
 	x.takeBack()
 	if x.resp != nil || before.fault.kind != "" {
 		r = before
@@ -87,7 +108,14 @@ func (x *exchange) wait(d time.Duration) policy.Stop {
 	for {
 		select {
 		case <-timer.C:
-			return x.interruption()
+			if stop := x.interruption(); stop != policy.Going {
+				return stop
+			}
+			more, stop := x.heldBack()
+			if more <= 0 {
+				return stop
+			}
+			timer.Reset(more)
 		case <-x.c.watch.wake:
 			if stop := x.interruption(); stop != policy.Going {
 				return stop
@@ -106,6 +134,7 @@ const salvageFor = 5 * tick
 // that is kept is booked, and a short response is taken off its connection, so
 // that the connection can be used again.
 func (x *exchange) keepForWait(d time.Duration) {
+	defer x.grant.leave()
 	x.body.stopPump(x.uc)
 	if x.uc == nil {
 		return
@@ -150,7 +179,7 @@ func (x *exchange) keepForWait(d time.Duration) {
 func (x *exchange) freeSlot() {
 	x.c.watch.on(nil)
 	if !x.whole {
-		x.auth.links.Detach(x.uc)
+		x.from.links.Detach(x.uc)
 		x.detached = true
 		return
 	}
@@ -161,7 +190,7 @@ func (x *exchange) freeSlot() {
 		x.heldWhole = nil
 	}
 	x.resp = x.resp.Clone()
-	x.auth.links.Put(x.uc)
+	x.from.links.Put(x.uc)
 	x.uc = nil
 }
 

@@ -9,7 +9,7 @@ import (
 // rewrites reports whether tls.rewrite applies: the client calls plainly what is
 // called over TLS. In an intercepted tunnel both sides see the same names.
 func (x *exchange) rewrites() bool {
-	return x.up.TLS.Rewrite && x.auth.key.https && x.c.inside == nil
+	return x.up.TLS.Rewrite && x.from.key.https && x.c.inside == nil
 }
 
 // rewrite maps what an https endpoint says of itself back to the plain name by
@@ -33,7 +33,7 @@ func (x *exchange) rewrite(k h1.KnownName, v []byte) []byte {
 	}
 	base := ""
 	if len(x.up.Endpoints) > 0 && x.to.endpoint {
-		base = x.up.ends[x.at].Path
+		base = x.up.ends[x.fromAt].Path
 	}
 	rest, ok := bytes.CutPrefix(path, []byte(base))
 	if !ok || (base != "" && len(rest) > 0 && rest[0] != '/' && rest[0] != '?' && rest[0] != '#') {
@@ -56,7 +56,7 @@ func (x *exchange) ownAuthority(authority []byte) bool {
 		return false
 	}
 	name := foldHost(string(host))
-	if port == x.auth.key.port && name == foldHost(x.auth.key.host) {
+	if port == x.from.key.port && name == foldHost(x.from.key.host) {
 		return true
 	}
 	sent, sentPort, err := splitAuthority(x.host(x.req.Header.GetKnown(h1.NameHost)), 443)

@@ -53,7 +53,8 @@ type upstream struct {
 	tls     *peerTLS // how it is spoken to; the state has that of the newest configuration
 	late    lateAuthorities
 
-	ends []end // its endpoints
+	ends    []end // its endpoints
+	limited bool  // attempts are not simply made: they have a choice, or a limit
 }
 
 // end is an endpoint of an upstream's.
@@ -154,6 +155,7 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.
 	for _, e := range u.Endpoints {
 		joined.ends = append(joined.ends, end{e, e.Scheme == "https", []byte(endpointAuthority(e.Scheme, e.Host, e.Port))})
 	}
+	joined.limited = len(u.Endpoints) > 1 || u.Breaker.On() || u.Concurrency.Max > 0 || u.RateLimit.PerSecond > 0
 	for _, r := range routes {
 		joined.routes[r] = joined.metrics.Route(r.Name)
 	}

@@ -46,6 +46,7 @@ type authorityKey struct {
 	// named authorities share the upstream's budget, others have their own
 	named    bool
 	endpoint bool
+	path     string        // of an endpoint: two on one server are two
 	tunnel   bool          // made by CONNECT; a parent proxy is asked for a tunnel too
 	forHost  authorityName // an endpoint's budget for one host of a wildcard
 }
@@ -54,21 +55,19 @@ type authorityKey struct {
 // that it does not, so that the outage of one is not at the expense of others.
 type scope struct {
 	budget *policy.Budget
-	users  int // authorities; of one that is not shared
+	limits
+	users int // authorities; of one that is not shared
 }
 
 // authority is what is kept per authority: its connections, and whose limits it
 // is under.
 type authority struct {
 	*scope
+	*standing
 	key   authorityKey
 	links *links
 	peer  *peer
 	used  atomic.Bool // since it was last looked at for room
-
-	// where there is a choice of endpoints
-	inFlight atomic.Int32 // attempts under way
-	latency  policy.Latency
 }
 
 func newState(s *Server, name string) *state {
@@ -106,12 +105,15 @@ func (st *state) configure(u *policy.Upstream, t *peerTLS, parent *url.URL, now 
 		case old != nil && !reflect.DeepEqual(old.Connections, u.Connections):
 			a.links.Configure(st.poolConfig(u))
 		}
+		e.Value.(*authority).configure(u, now)
 		e = next
 	}
 }
 
 func newScope(u *policy.Upstream, now time.Time) *scope {
-	return &scope{budget: policy.NewBudget(u.Budget, now)}
+	s := &scope{budget: policy.NewBudget(u.Budget, now)}
+	s.limits.configure(u, now)
+	return s
 }
 
 // configure takes what has changed of an upstream's limits.
@@ -119,6 +121,7 @@ func (s *scope) configure(old, next *policy.Upstream, now time.Time) {
 	if next.Budget != old.Budget {
 		s.budget.Configure(next.Budget, now)
 	}
+	s.limits.configure(next, now)
 }
 
 // poolConfig is the upstream's, but that nobody would close the connections that
@@ -152,7 +155,7 @@ func (st *state) renewAll() {
 // renew replaces an authority by one without connections; its budget lives on.
 func (st *state) renew(e *list.Element) {
 	old := e.Value.(*authority)
-	e.Value = st.newAuthority(old.key, st.tls, old.scope)
+	e.Value = st.newAuthority(old.key, st.tls, old.scope, old.standing)
 	old.links.Close()
 }
 
@@ -226,7 +229,7 @@ func (st *state) lateAuthority(u *upstream, k authorityKey, now time.Time) *auth
 	if !slices.Contains(st.late, late) {
 		st.late = append(st.late, late)
 	}
-	a := st.newAuthority(k, u.tls, st.scopeOf(k, now))
+	a := st.newAuthority(k, u.tls, st.scopeOf(k, now), st.standingOf(k, now))
 	cfg := st.poolConfig(u.Upstream)
 	if cfg.Idle == 0 || cfg.Idle > lateIdle {
 		cfg.Idle = lateIdle // nobody would close what stays idle
@@ -252,7 +255,7 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 		}
 		st.recent.MoveToFront(e)
 	}
-	a := st.newAuthority(k, st.tls, st.scopeOf(k, now))
+	a := st.newAuthority(k, st.tls, st.scopeOf(k, now), st.standingOf(k, now))
 	if a.users++; a.scope != st.shared {
 		st.scopes[k.owner()] = a.scope
 	}
@@ -279,12 +282,22 @@ func (k authorityKey) owner() authorityName {
 	return authorityName{k.host, k.port}
 }
 
-func (st *state) newAuthority(k authorityKey, t *peerTLS, s *scope) *authority {
+// standingOf returns what is known of an authority, or room for it.
+func (st *state) standingOf(k authorityKey, now time.Time) *standing {
+	if e, ok := st.authorities[k]; ok {
+		return e.Value.(*authority).standing
+	}
+	s := new(standing)
+	s.configure(st.policy, now)
+	return s
+}
+
+func (st *state) newAuthority(k authorityKey, t *peerTLS, s *scope, known *standing) *authority {
 	p := &peer{host: k.host, port: k.port, exempt: k.endpoint, plain: !k.https && !k.tunnel && !st.keepsHost(k), parent: st.parent}
 	if k.https {
 		p.tls = t.config(k.host)
 	}
-	a := &authority{scope: s, key: k, peer: p}
+	a := &authority{scope: s, standing: known, key: k, peer: p}
 	dial := func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }
 	a.links = newLinks(dial, p.tls != nil, st.poolConfig(st.policy))
 	return a

@@ -1,0 +1,29 @@
+package policy
+
+import "time"
+
+// Mark says what an attempt's outcome is to a circuit breaker: Bad where its class
+// or status is one that policy retries, whatever the method and the upstream's word;
+// Neutral where it says nothing of the endpoint's health: a 4xx, and failures that
+// policy does not retry. slow says that it took longer than timeout.attempt, which
+// is as bad.
+func (r *Retry) Mark(o Outcome, slow bool) Mark {
+	switch {
+	case r.listed(o), slow && o.Class == ClassNone:
+		return Bad
+	case o.Class != ClassNone, o.Status == 0, 400 <= o.Status && o.Status < 500:
+		return Neutral
+	}
+	return Good
+}
+
+// Holds returns for how long a response's hint holds back other requests' retries
+// to the authority, and whether only those with the same credentials: a 503's all of
+// them, any other's those (a 429's, above all). It is 0 where the hint is ignored,
+// or the response is none that policy would retry, whoever asked.
+func (r *Retry) Holds(o Outcome) (d time.Duration, sameCredentials bool) {
+	if !o.HasHint || o.Hint > r.RetryAfter || o.Class != ClassNone || !r.listed(o) {
+		return 0, false
+	}
+	return o.Hint, o.Status != 503
+}

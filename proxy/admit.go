@@ -1,0 +1,332 @@
+package proxy
+
+import (
+	"hash/maphash"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"mulligan/policy"
+)
+
+// refusal says why an attempt is not made; the zero value that it is.
+type refusal struct {
+	stop  policy.Stop
+	after time.Duration // when it might be, with CircuitOpen and Overloaded
+}
+
+// admit lets the next attempt through: it chooses the endpoint, waits for a turn
+// (rate_limit) and a place (concurrency), and asks the circuit breaker. The order
+// is such that nothing is held while something else is waited for: the turn comes
+// first, since who has it and waits holds up nobody; a probe of the breaker's last.
+func (x *exchange) admit() refusal {
+	if !x.up.limited {
+		return refusal{}
+	}
+	retry := x.number > 0
+	var until time.Time // when the window ends
+	if st := x.state(false); !st.Unlimited {
+		until = st.Now.Add(st.Left)
+	}
+	if len(x.places) <= 1 {
+		if no := x.pass(retry, until); no.stop != policy.Going {
+			return no
+		}
+		if no := x.probe(); no.stop != policy.Going {
+			x.dropGrant()
+			return no
+		}
+		return refusal{}
+	}
+	i, wait := x.choose(time.Now(), retry)
+	if i < 0 {
+		return refusal{policy.CircuitOpen, wait}
+	}
+	if no := x.pass(retry, until); no.stop != policy.Going {
+		return no
+	}
+	for range x.places { // while this one waited for its turn, others may have opened a circuit
+		if i, wait = x.choose(time.Now(), retry); i < 0 {
+			break
+		}
+		x.place(i)
+		if x.probe().stop == policy.Going {
+			x.grant.counted = x.auth
+			x.auth.inFlight.Add(1)
+			return refusal{}
+		}
+	}
+	x.dropGrant()
+	return refusal{policy.CircuitOpen, wait}
+}
+
+// probe asks the circuit breaker of the attempt's endpoint.
+func (x *exchange) probe() refusal {
+	b := x.auth.circuit()
+	if b == nil {
+		return refusal{}
+	}
+	permit, wait, ok := b.Allow(time.Now())
+	if !ok {
+		return refusal{policy.CircuitOpen, wait}
+	}
+	x.grant.breaker, x.grant.permit = b, permit
+	return refusal{}
+}
+
+// pass waits for a turn and for a place, in this order.
+func (x *exchange) pass(retry bool, until time.Time) refusal {
+	if len(x.places) <= 1 { // an open circuit needs no waiting for
+		if b := x.auth.circuit(); b != nil {
+			if wait := b.Wait(time.Now()); wait > 0 {
+				return refusal{policy.CircuitOpen, wait}
+			}
+		}
+	}
+	var turn *reservation
+	if p := x.auth.pacer.Load(); p != nil {
+		var no refusal
+		if turn, no = x.takeTurn(p, retry, until); no.stop != policy.Going {
+			return no
+		}
+	}
+	if g := x.auth.gate.Load(); g != nil {
+		if no := x.takePlace(g, retry, until); no.stop != policy.Going {
+			if turn != nil {
+				turn.giveBack(time.Now())
+			}
+			return no
+		}
+		x.grant.gate = g
+	}
+	return refusal{}
+}
+
+// takeTurn waits until the upstream's pace lets the attempt go (rate_limit). What
+// the upstream's hints hold back is not sent before, as spread as the hint is long.
+func (x *exchange) takeTurn(p *pacer, retry bool, until time.Time) (*reservation, refusal) {
+	now := time.Now()
+	deadline := now.Add(x.up.RateLimit.MaxWait)
+	if !until.IsZero() && until.Before(deadline) {
+		deadline = until
+	}
+	if left := x.pauseLeft(now); left > 0 && !retry { // a retry's wait has it in it
+		if now.Add(left).After(deadline) {
+			return nil, refusal{policy.Overloaded, left}
+		}
+		spread := min(left/4, deadline.Sub(now)-left)
+		if no := x.idle(left+time.Duration(rand.Float64()*float64(spread)), retry); no.stop != policy.Going {
+			return nil, no
+		}
+		now = time.Now()
+	}
+	turn, wait, ok := p.enter(now, deadline, retry)
+	if !ok {
+		return nil, refusal{policy.Overloaded, p.retryAfter(now)}
+	}
+	if wait > 0 {
+		if no := x.idle(wait, retry); no.stop != policy.Going {
+			turn.giveBack(time.Now())
+			return nil, no
+		}
+	}
+	return &turn, refusal{}
+}
+
+// takePlace waits for one of the places that attempts at once have (concurrency).
+func (x *exchange) takePlace(g *gate, retry bool, until time.Time) refusal {
+	now := time.Now()
+	ticket, ok := g.enter(now, until, retry)
+	if ok {
+		return refusal{}
+	}
+	full := refusal{policy.Overloaded, g.retryAfter()}
+	if ticket == nil {
+		return full
+	}
+	timer := time.NewTimer(ticket.deadline.Sub(now))
+	defer timer.Stop()
+	no := x.await(ticket.ready, timer.C, retry, full)
+	if no.stop != policy.Going {
+		g.abandon(ticket, time.Now())
+		return no
+	}
+	if !ticket.admitted {
+		return full
+	}
+	return refusal{}
+}
+
+// idle lets time pass before an attempt.
+func (x *exchange) idle(d time.Duration, retry bool) refusal {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	return x.await(nil, timer.C, retry, refusal{})
+}
+
+// await waits until ready is closed, or until late, which is then why not; or until
+// the request ends otherwise. A retry also ends where no more are begun.
+func (x *exchange) await(ready <-chan struct{}, late <-chan time.Time, retry bool, why refusal) refusal {
+	var drain <-chan struct{}
+	if retry {
+		drain = x.s.drain
+	}
+	for {
+		switch seen := x.c.watch.seen(); {
+		case seen&causesEnd != 0:
+			return refusal{stop: policy.ClientGone}
+		case seen&causeWindow != 0:
+			return refusal{stop: policy.Overloaded, after: max(why.after, time.Second)}
+		}
+		select {
+		case <-ready:
+			return refusal{}
+		case <-late:
+			return why
+		case <-x.c.watch.wake:
+		case <-drain:
+			return refusal{stop: policy.Draining}
+		}
+	}
+}
+
+// dropGrant gives back what an attempt was let through with that is not made.
+func (x *exchange) dropGrant() {
+	x.mark(policy.Neutral)
+	x.grant.leave()
+}
+
+// mark tells the circuit breaker what came of the attempt; only the first mark of
+// an attempt counts.
+func (x *exchange) mark(m policy.Mark) {
+	b := x.grant.breaker
+	if b == nil {
+		return
+	}
+	x.grant.breaker = nil
+	now := time.Now()
+	opened, closed := b.Done(x.grant.permit, m, now, rand.Float64())
+	switch {
+	case opened:
+		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", x.auth.endpointName()),
+			slog.Duration("open_for", b.Wait(now)))
+	case closed:
+		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", x.auth.endpointName()))
+	}
+}
+
+// refused ends a request whose next attempt is not made: with what the attempt
+// before came to, where there was one.
+func (x *exchange) refused(no refusal, before result) {
+	x.session.Undo(time.Now())
+	if x.number == 0 {
+		before = result{fault: no.fault()}
+		if no.stop != policy.ClientGone {
+			x.lastClass = policy.ConnectFailure.String()
+		}
+	}
+	x.finish(before, policy.Decision{Stop: no.stop, Verdict: policy.Retryable})
+}
+
+// fault is what the client is told of an attempt that was not made.
+func (no refusal) fault() fault {
+	f := fault{class: policy.ConnectFailure, kind: "connection_limit_reached", status: 503, retryAfter: no.after,
+		detail: "the upstream has as many requests as concurrency or rate_limit allow"}
+	if no.stop == policy.CircuitOpen {
+		f.kind, f.detail = "destination_unavailable", "the circuit is open: too many requests to the upstream have failed of late"
+	}
+	return f
+}
+
+var credentialsSeed = maphash.MakeSeed()
+
+// credentials tells requests apart by whom they are for, as far as a server's hint
+// goes: by Authorization, else by x-api-key, else not at all.
+func (x *exchange) credentials() uint64 {
+	for _, name := range [...]string{"Authorization", "X-Api-Key"} {
+		if value := x.req.Header.Get(name); len(value) > 0 {
+			return max(1, maphash.Bytes(credentialsSeed, value)) // 0 is everybody
+		}
+	}
+	return policy.Everybody
+}
+
+// pauseLeft is for how long hints to other requests hold this one back: the least,
+// where it has a choice.
+func (x *exchange) pauseLeft(now time.Time) time.Duration {
+	if len(x.places) <= 1 {
+		if !x.auth.pause.Any() {
+			return 0
+		}
+		return x.auth.pause.Left(x.credentials(), now)
+	}
+	least := time.Duration(-1)
+	for _, a := range x.places {
+		if b := a.circuit(); b != nil && b.Wait(now) > 0 {
+			continue
+		}
+		if !a.pause.Any() {
+			return 0
+		}
+		if left := a.pause.Left(x.credentials(), now); least < 0 || left < least {
+			least = left
+		}
+	}
+	return max(0, least)
+}
+
+// heldBack is how much longer a retry whose wait is over waits for what a server has
+// said meanwhile, to another request; stop is why it is not made at all.
+func (x *exchange) heldBack() (d time.Duration, stop policy.Stop) {
+	most := x.route.Retry.RetryAfter
+	if most <= 0 {
+		return 0, policy.Going
+	}
+	st := x.state(false)
+	left := x.pauseLeft(st.Now)
+	switch {
+	case left <= 0:
+		return 0, policy.Going
+	case left > most, !st.Unlimited && left >= st.Left:
+		return 0, policy.RetryAfter
+	}
+	spread := left / 4
+	if !st.Unlimited {
+		spread = min(spread, st.Left-left)
+	}
+	return left + time.Duration(rand.Float64()*float64(spread)), policy.Going
+}
+
+// outlook fills in what policy has to know of the upstream where an attempt has
+// failed.
+func (x *exchange) outlook(st *policy.State) {
+	st.CircuitOpen = x.circuitOpen(st.Now)
+	st.Pause = x.pauseLeft(st.Now)
+}
+
+// circuitOpen reports whether no endpoint would take an attempt now.
+func (x *exchange) circuitOpen(now time.Time) bool {
+	if len(x.places) <= 1 {
+		b := x.auth.circuit()
+		return b != nil && b.Wait(now) > 0
+	}
+	for _, a := range x.places {
+		if b := a.circuit(); b == nil || b.Wait(now) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// notePause takes in a hint that holds back more than the request that got it.
+func (x *exchange) notePause(o policy.Outcome, now time.Time) {
+	d, sameCredentials := x.route.Retry.Holds(o)
+	if d <= 0 {
+		return
+	}
+	key := uint64(policy.Everybody)
+	if sameCredentials {
+		key = x.credentials()
+	}
+	x.auth.pause.Hold(key, now.Add(d), now)
+}
