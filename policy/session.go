@@ -93,8 +93,14 @@ func (s *Session) MayHedge() int {
 	return s.max - s.attempts - 1
 }
 
-// Hedged counts an attempt that went beside another, whose end decides.
-func (s *Session) Hedged() { s.attempts++ }
+// Hedged counts an attempt that ended with o beside another, whose end decides; the
+// zero outcome is one that was cancelled.
+func (s *Session) Hedged(o Outcome, now time.Time) {
+	s.attempts++
+	if r := &s.route.Retry; r.feeds(o, r.Classify(o)) {
+		s.budget.Answered(now)
+	}
+}
 
 func (s *Session) nested() bool { return s.request.Nested && !s.route.Retry.Nested }
 
@@ -120,6 +126,12 @@ func (s *Session) Cut(st State, random float64) (Decision, bool) {
 		s.commit(o, d)
 	}
 	return d, d.Retry
+}
+
+// Uncut takes back what Cut decided last: the attempt has ended by itself after all.
+func (s *Session) Uncut(now time.Time) {
+	s.Undo(now)
+	s.attempts--
 }
 
 // Undo gives the token of the retry back that was decided last and will not be

@@ -17,6 +17,9 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	if len(x.places) > 1 {
 		x.auth.latency.Observe(took, x.route.Retry.Mark(r.outcome, x.slow) == policy.Bad, x.attemptAt.Add(took))
 	}
+	if x.up.p95 && r.outcome.Class == policy.ClassNone && d.Verdict != policy.Retryable {
+		x.auth.recent.Add(took)
+	}
 	result := ""
 	x.lastClass = r.outcome.Class.String()
 	if r.outcome.Class != policy.ClassNone {
@@ -83,7 +86,7 @@ func (x *exchange) outcome(d policy.Decision) metrics.Outcome {
 		return metrics.Failed
 	case d.Verdict == policy.PermanentFailure:
 		return metrics.Permanent
-	case x.session.Attempts() > 1:
+	case x.session.Attempts() > 1 && !x.first:
 		return metrics.SuccessAfterRetry
 	}
 	return metrics.Success

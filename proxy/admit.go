@@ -330,3 +330,41 @@ func (x *exchange) notePause(o policy.Outcome, now time.Time) {
 	}
 	x.auth.pause.Hold(key, now.Add(d), now)
 }
+
+// admitBeside lets an attempt go beside others, if that needs no waiting: it is a
+// favour, and never a probe of an upstream in trouble.
+func (x *exchange) admitBeside() bool {
+	now := time.Now()
+	if len(x.places) > 1 {
+		i, _ := x.choose(now, true)
+		if i < 0 {
+			return false
+		}
+		x.place(i)
+	}
+	if x.auth.pause.Any() && x.auth.pause.Left(x.credentials(), now) > 0 {
+		return false
+	}
+	if b := x.auth.circuit(); b != nil && (b.Open(now) || x.probe().stop != policy.Going) {
+		return false
+	}
+	if g := x.auth.gate.Load(); g != nil {
+		if _, ok := g.enter(now, now, true); !ok {
+			return false
+		}
+		x.grant.gate = g
+	}
+	if p := x.auth.pacer.Load(); p != nil {
+		if turn, wait, ok := p.enter(now, now, true); !ok || wait > 0 {
+			if ok {
+				turn.giveBack(now)
+			}
+			return false
+		}
+	}
+	if len(x.places) > 1 {
+		x.grant.counted = x.auth
+		x.auth.inFlight.Add(1)
+	}
+	return true
+}

@@ -235,6 +235,13 @@ func (x *exchange) resume(err error) bool {
 	x.c.watch.attemptAt.Store(0)
 	x.slow = true
 	x.mark(policy.Bad)
+	if x.beside != nil && x.beside.goesOn(x) {
+		x.c.watch.calm(causeAttempt, x.uc)
+		return true
+	}
+	if x.isLane {
+		return false
+	}
 	st := x.state(false)
 	x.outlook(&st)
 	if d, cut := x.session.Cut(st, rand.Float64()); cut {
@@ -249,7 +256,7 @@ func (x *exchange) resume(err error) bool {
 // is false, and nothing changed, where the error is the upstream's.
 func (x *exchange) interrupted(err error) (r result, over bool) {
 	if h1.KindOf(err) != h1.Interrupted {
-		if seen := x.c.watch.seen(); seen&(causeGone|causeBroken|causeCut) == 0 {
+		if seen := x.c.watch.seen(); seen&(causeGone|causeBroken|causeCut|causeBeaten) == 0 {
 			return result{}, false
 		}
 	}
@@ -264,7 +271,7 @@ func (x *exchange) interrupted(err error) (r result, over bool) {
 		seen &^= causeIdle
 	}
 	switch {
-	case seen&causesEnd != 0:
+	case seen&(causesEnd|causeBeaten) != 0:
 		if x.cut.Retry {
 			x.cut = policy.Decision{}
 			x.session.Undo(time.Now())
@@ -304,7 +311,7 @@ func (x *exchange) endAttempt() {
 // failed is an attempt without a response.
 func (x *exchange) failed(err error) result {
 	x.endAttempt()
-	if x.c.watch.seen()&causesEnd != 0 {
+	if x.c.watch.seen()&(causesEnd|causeBeaten) != 0 {
 		return result{cancelled: true}
 	}
 	if errors.Is(err, h1.ErrPoolFull) {

@@ -47,6 +47,10 @@ type exchange struct {
 	last inHand          // of the attempt before, until this one has written something
 	cut  policy.Decision // the retry for which timeout.attempt cuts the attempt
 
+	beside *race // the attempts beside it; nil: there can be none
+	isLane bool  // this is one of those
+	first  bool  // the answer is that of the first attempt, whatever went beside it
+
 	connect   bool           // a CONNECT: an attempt is a dial
 	tunnel    *h1.ClientConn // the connection that a CONNECT got
 	contextFn func() context.Context
@@ -89,7 +93,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.to = target{}
 	x.up, x.route, x.count, x.auth, x.places = nil, nil, nil, nil, nil
 	x.number = 0
-	x.wrote = false
+	x.wrote, x.first = false, false
 	x.accounted = false
 	x.continued = false
 	x.forgetInterim()
@@ -158,6 +162,9 @@ func (x *exchange) state(gone bool) policy.State {
 		ClientGone: gone,
 		Draining:   x.s.draining(),
 		Replayable: x.body.replayable(),
+	}
+	if x.beside != nil {
+		st.Hedges = x.beside.begun()
 	}
 	if !st.Unlimited {
 		st.Left = time.Duration(x.windowFor.Load())

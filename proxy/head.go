@@ -216,6 +216,12 @@ func (x *exchange) passInterim(resp *h1.Response) {
 	if x.req.Minor == 0 {
 		return // RFC 9110 15.2: never to an HTTP/1.0 client
 	}
+	if x.isLane {
+		if resp.Status != 100 {
+			x.keepInterim(resp)
+		}
+		return
+	}
 	if resp.Status == 100 && x.req.ExpectContinue {
 		if x.continued {
 			return // the client has had its own, from an attempt before

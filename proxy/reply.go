@@ -119,7 +119,7 @@ func proxyStatus(attempts int, stop policy.Stop, received int, kind string) stri
 // first attempt.
 func (x *exchange) proxyStatus(r result, d policy.Decision) string {
 	attempts := x.session.Attempts()
-	if d.Stop == policy.Success && attempts <= 1 && x.resp.Status < 400 {
+	if d.Stop == policy.Success && (attempts <= 1 || x.first) && x.resp.Status < 400 {
 		return ""
 	}
 	return proxyStatus(attempts, d.Stop, x.resp.Status, r.fault.kind)

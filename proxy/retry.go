@@ -20,7 +20,7 @@ func (x *exchange) run() {
 			x.refused(no, before)
 			return
 		}
-		r := x.attempt()
+		r := x.race()
 		unsent := r.cancelled && !x.wrote || r.queued
 		if reason != "" && !unsent {
 			x.count.Retry(reason)

@@ -54,6 +54,7 @@ type upstream struct {
 	late    lateAuthorities
 
 	ends    []end // its endpoints
+	p95     bool  // a hedge waits for the 95th percentile of its latencies
 	limited bool  // attempts are not simply made: they have a choice, or a limit
 }
 
@@ -158,6 +159,7 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.
 	joined.limited = len(u.Endpoints) > 1 || u.Breaker.On() || u.Concurrency.Max > 0 || u.RateLimit.PerSecond > 0
 	for _, r := range routes {
 		joined.routes[r] = joined.metrics.Route(r.Name)
+		joined.p95 = joined.p95 || r.Hedge.Max > 0 && r.Hedge.Delay == 0
 	}
 	return joined
 }

@@ -19,6 +19,7 @@ const (
 	causeIdle                      // a body moved no byte for timeout.idle
 	causeBroken                    // the client's body cannot be read to its end
 	causeCut                       // shutdown_grace is over
+	causeBeaten                    // an attempt beside this one has got an answer
 
 	// causesEnd are those after which there is no client to answer, or nothing
 	// more to wait for.
