@@ -126,7 +126,7 @@ var checkedPath = parsed(func(text string) (string, string, string) {
 func checkBreaker(d *decoder, b *policy.BreakerConfig, w written) {
 	first, longest := w.right("open_for"), w.right("max_open_for")
 	switch {
-	case first == nil, b.OpenFor <= b.MaxOpenFor, w.doubtful("max_open_for"):
+	case first == nil, b.OpenFor <= b.MaxOpenFor:
 	case longest != nil:
 		d.complain(longest, "lengthen it, or shorten open_for", "max_open_for is under open_for")
 	default:
@@ -139,7 +139,7 @@ func checkBreaker(d *decoder, b *policy.BreakerConfig, w written) {
 func checkHealthCheck(d *decoder, h *policy.HealthCheck, w written) {
 	written := w.right("timeout")
 	switch {
-	case written == nil, h.Timeout <= h.Interval, w.doubtful("interval"):
+	case written == nil, h.Timeout <= h.Interval:
 	case w.right("interval") != nil:
 		d.complain(written, "shorten it, or lengthen interval", "timeout is longer than interval, after which the next check begins")
 	default:
