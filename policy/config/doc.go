@@ -12,7 +12,9 @@
 // Inheritance needs no machinery: what inherits begins as a copy of what it
 // inherits from, and its own keys are read over that copy. Values that were
 // inherited and then contradict a written one are capped at the very end
-// (settle.go), so that a route inherits what was written, not what was capped.
+// (settle.go), so that a route inherits what was written, not what was capped. A
+// feature is off until its map is written somewhere (feature.go); values of it that
+// follow from others where nobody wrote them are filled in there too.
 //
 // Two errors that have nothing to do with each other are both reported, and none
 // that would go away with another: what stands in a map and what is in doubt

@@ -60,7 +60,7 @@ func TestExampleIsWhole(t *testing.T) {
 	for _, key := range config.Keys() {
 		// What is the same in several places need be in one: the long form of a
 		// listener, and what upstreams and routes inherit.
-		twin := regexp.MustCompile(`^upstreams\.NAME\.(routes\.)?(timeout|retry|buffer|connections)\.`).ReplaceAllString(key, "defaults.$2.")
+		twin := regexp.MustCompile(`^upstreams\.NAME\.(routes\.)?(`+inherited+`)(\.|$)`).ReplaceAllString(key, "defaults.$2$3")
 		if !there[key] && !there[twin] && !inListener(there, key) {
 			t.Errorf("%s is not in the example", key)
 		}
@@ -83,6 +83,9 @@ func TestExampleIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// inherited are the keys that upstreams have from defaults.
+const inherited = "timeout|retry|buffer|connections|circuit_breaker|concurrency|rate_limit|hedge|health_check|attempt_header|remaining_header"
 
 var listenerKey = regexp.MustCompile(`^(listen\.(proxy|admin)|upstreams\.NAME\.listen)\.`)
 

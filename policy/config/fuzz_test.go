@@ -74,6 +74,7 @@ func checkWhole(t *testing.T, c *config.Config) {
 		if u.TLS.Intercept && len(u.Hosts) == 0 || u.ListenTLS != nil && u.Listen == "" {
 			t.Fatalf("%s: %+v", u.Name, u)
 		}
+		checkFeatures(t, u)
 		for _, h := range u.Hosts {
 			if u.TLS.Intercept && h.Wildcard && h.Name == "" {
 				t.Fatalf("%s would sign for any name", u.Name)
@@ -88,7 +89,34 @@ func checkWhole(t *testing.T, c *config.Config) {
 			if l := r.Timeout; l.Total > 0 && max(l.Attempt, l.Connect) > l.Total {
 				t.Fatalf("%s, %s: %+v", u.Name, r.Name, l)
 			}
+			if h := r.Hedge; h.Max < 0 || h.Max > 9 || h.Delay < 0 || h.Max == 0 && h.Delay != 0 {
+				t.Fatalf("%s, %s: %+v", u.Name, r.Name, h)
+			}
+			if r.AttemptHeader != "" && strings.EqualFold(r.AttemptHeader, r.RemainingHeader) {
+				t.Fatalf("%s, %s: %s twice", u.Name, r.Name, r.AttemptHeader)
+			}
 		}
+	}
+}
+
+// checkFeatures wants each to be whole, or off.
+func checkFeatures(t *testing.T, u *policy.Upstream) {
+	if b := u.Breaker; b != (policy.BreakerConfig{}) &&
+		(!(b.FailureRatio > 0 && b.FailureRatio <= 1) || b.MinRequests < 1 || b.Window <= 0 || b.OpenFor <= 0 || b.OpenFor > b.MaxOpenFor || b.Probes < 1) {
+		t.Fatalf("%s: %+v", u.Name, b)
+	}
+	if c := u.Concurrency; c != (policy.Concurrency{}) && (c.Max < 1 || c.Queue < 0 || c.MaxWait < 0) {
+		t.Fatalf("%s: %+v", u.Name, c)
+	}
+	if l := u.RateLimit; l != (policy.RateLimit{}) && (!(l.PerSecond > 0) || l.Burst < 1 || l.MaxWait < 0) {
+		t.Fatalf("%s: %+v", u.Name, l)
+	}
+	if h := u.HealthCheck; h != (policy.HealthCheck{}) &&
+		(!strings.HasPrefix(h.Path, "/") || h.Timeout <= 0 || h.Timeout > h.Interval || h.UnhealthyAfter < 1 || h.HealthyAfter < 1) {
+		t.Fatalf("%s: %+v", u.Name, h)
+	}
+	if len(u.Endpoints) > policy.MaxEndpoints {
+		t.Fatalf("%s: %d endpoints", u.Name, len(u.Endpoints))
 	}
 }
 

@@ -118,10 +118,11 @@ func TestGood(t *testing.T) {
 				Routes: []*policy.Route{&one, &two, &all}, Default: &b,
 			},
 			{
-				Name:      "c",
-				Hosts:     []policy.HostPattern{{Wildcard: true, Name: "c.example", Port: 443}, {Name: "c.example"}},
-				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "c.example", Port: 80}},
-				Listen:    "10.0.0.1:7443",
+				Name:  "c",
+				Hosts: []policy.HostPattern{{Wildcard: true, Name: "c.example", Port: 443}, {Name: "c.example"}},
+				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "c.example", Port: 80}, {Scheme: "https", Host: "c.example", Port: 443},
+					{Scheme: "http", Host: "2001:db8::1", Port: 8080, Path: "/v2/a%20b"}},
+				Listen: "10.0.0.1:7443",
 				ListenTLS: &policy.ListenerTLS{Names: []string{"c.example"}, ACME: &policy.ACME{
 					Email: "ops@c.example", Directory: "https://acme.example:14000/dir", CAFile: filepath.Join(certificates, "ca.pem"),
 					HTTPPort: 5002, TLSALPNPort: 5001,

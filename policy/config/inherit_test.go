@@ -71,6 +71,109 @@ func backoff(r *policy.Route) any {
 	return fmt.Sprint(b.Strategy, b.Multiplier, b.Jitter)
 }
 
+// TestFeatures: what is off unless it is written. A map turns it on and is read over
+// what is inherited, or what is built in; off turns it off, for those below too.
+func TestFeatures(t *testing.T) {
+	breaker := func(c policy.BreakerConfig) string {
+		return fmt.Sprint(c.FailureRatio, c.MinRequests, c.Window, c.OpenFor, c.MaxOpenFor, c.Probes)
+	}
+	const off, builtin = "0 0 0s 0s 0s 0", "0.5 20 10s 5s 1m0s 1"
+	tests := []struct {
+		name, defaults, upstream string
+		of                       func(*policy.Upstream) string
+		inDefaults, inUpstream   string
+	}{
+		{"breaker off", "", "", func(u *policy.Upstream) string { return breaker(u.Breaker) }, off, off},
+		{"breaker on", "", "circuit_breaker: {}", func(u *policy.Upstream) string { return breaker(u.Breaker) }, off, builtin},
+		{"breaker without a value", "", "circuit_breaker: ", func(u *policy.Upstream) string { return breaker(u.Breaker) }, off, builtin},
+		{"breaker on for all", "circuit_breaker: {}", "", func(u *policy.Upstream) string { return breaker(u.Breaker) }, builtin, builtin},
+		{"breaker key by key", "circuit_breaker: {probes: 3}", "circuit_breaker: {failure_ratio: 1, window: 1m}",
+			func(u *policy.Upstream) string { return breaker(u.Breaker) }, "0.5 20 10s 5s 1m0s 3", "1 20 1m0s 5s 1m0s 3"},
+		{"breaker off again", "circuit_breaker: {probes: 3}", "circuit_breaker: off",
+			func(u *policy.Upstream) string { return breaker(u.Breaker) }, "0.5 20 10s 5s 1m0s 3", off},
+		{"breaker off in words of the environment", "circuit_breaker: {}", "circuit_breaker: '${NONE:-off}'",
+			func(u *policy.Upstream) string { return breaker(u.Breaker) }, builtin, off},
+		{"breaker on after off", "circuit_breaker: off", "circuit_breaker: {}", func(u *policy.Upstream) string { return breaker(u.Breaker) }, off, builtin},
+		{"open_for over an inherited max", "", "circuit_breaker: {open_for: 2m}", func(u *policy.Upstream) string { return breaker(u.Breaker) },
+			off, "0.5 20 10s 1m0s 1m0s 1"},
+		{"max_open_for under an inherited open_for", "circuit_breaker: {open_for: 20s}", "circuit_breaker: {max_open_for: 1s}",
+			func(u *policy.Upstream) string { return breaker(u.Breaker) }, "0.5 20 10s 20s 1m0s 1", "0.5 20 10s 1s 1s 1"},
+		{"concurrency", "", "concurrency: {max: 5}", inPlaces, "0 0 0s", "5 10 1s"},
+		{"queue of an inherited max", "concurrency: {max: 64}", "concurrency: {max_wait: 0s}", inPlaces, "64 128 1s", "64 128 0s"},
+		{"queue of another max", "concurrency: {max: 64}", "concurrency: {max: 5}", inPlaces, "64 128 1s", "5 10 1s"},
+		{"inherited queue", "concurrency: {max: 64, queue: 7}", "concurrency: {max: 5}", inPlaces, "64 7 1s", "5 7 1s"},
+		{"no queue", "concurrency: {max: 64}", "concurrency: {queue: 0}", inPlaces, "64 128 1s", "64 0 1s"},
+		{"concurrency off", "concurrency: {max: 64}", "concurrency: off", inPlaces, "64 128 1s", "0 0 0s"},
+		{"rate", "", "rate_limit: {per_second: 2.5}", spaced, "0 0 0s", "2.5 3 1s"},
+		{"a low rate", "", "rate_limit: {per_second: 0.01, max_wait: 1m}", spaced, "0 0 0s", "0.01 1 1m0s"},
+		{"burst of another rate", "rate_limit: {per_second: 50}", "rate_limit: {per_second: 10}", spaced, "50 50 1s", "10 10 1s"},
+		{"inherited burst", "rate_limit: {per_second: 50, burst: 5}", "rate_limit: {per_second: 10, max_wait: 0s}", spaced, "50 5 1s", "10 5 0s"},
+		{"rate off", "rate_limit: {per_second: 50}", "rate_limit: off", spaced, "50 50 1s", "0 0 0s"},
+		{"checks", "", "health_check: {path: '/healthz?a=..'}", checked, " 0s 0s 0 0", "/healthz?a=.. 5s 1s 3 2"},
+		{"checks for all", "health_check: {path: /a, timeout: 2s}", "health_check: {interval: 500ms, healthy_after: 1}", checked,
+			"/a 5s 2s 3 2", "/a 500ms 500ms 3 1"},
+		{"checks off", "health_check: {path: /a}", "health_check: off", checked, "/a 5s 1s 3 2", " 0s 0s 0 0"},
+		{"hedge", "", "hedge: {}", hedged, "0s 0", "300ms 1"},
+		{"hedge by p95", "hedge: {delay: p95}", "hedge: {max: 2}", hedged, "0s 1", "0s 2"},
+		{"hedge off", "hedge: {delay: p95}", "hedge: off", hedged, "0s 1", "0s 0"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := parse(t, "defaults:\n  "+test.defaults+"\nupstreams:\n  u:\n    endpoints: [http://u.example]\n    "+test.upstream+"\n", lookup(nil))
+			if got := test.of(c.Default); got != test.inDefaults {
+				t.Errorf("defaults: got %q, want %q", got, test.inDefaults)
+			}
+			if got := test.of(c.Upstreams[0]); got != test.inUpstream {
+				t.Errorf("upstream: got %q, want %q", got, test.inUpstream)
+			}
+		})
+	}
+}
+
+func inPlaces(u *policy.Upstream) string {
+	return fmt.Sprint(u.Concurrency.Max, u.Concurrency.Queue, u.Concurrency.MaxWait)
+}
+func spaced(u *policy.Upstream) string {
+	return fmt.Sprint(u.RateLimit.PerSecond, u.RateLimit.Burst, u.RateLimit.MaxWait)
+}
+func hedged(u *policy.Upstream) string {
+	return fmt.Sprint(u.Default.Hedge.Delay, u.Default.Hedge.Max)
+}
+func checked(u *policy.Upstream) string {
+	h := u.HealthCheck
+	return fmt.Sprintf("%s %v %v %d %d", h.Path, h.Interval, h.Timeout, h.UnhealthyAfter, h.HealthyAfter)
+}
+
+// TestRoutesInherit: what a route may have, it has from its upstream.
+func TestRoutesInherit(t *testing.T) {
+	c := parse(t, `
+defaults:
+  attempt_header: X-Attempt
+  retry: {count_client_retries: true}
+upstreams:
+  u:
+    hosts: [u.example]
+    remaining_header: X-Remaining-Ms
+    hedge: {delay: 1s}
+    buffer: {first_event: true}
+    routes:
+      - {name: same}
+      - {name: other, attempt_header: "", remaining_header: X-Left, hedge: {max: 3}, retry: {count_client_retries: false}, buffer: {first_event: false}}
+      - {name: none, hedge: off, remaining_header: ""}
+`, lookup(nil))
+	u := c.Upstreams[0]
+	var got []string
+	for _, r := range append(u.Routes, u.Default, c.Default.Default) {
+		got = append(got, fmt.Sprint(r.Name, " ", r.AttemptHeader, ",", r.RemainingHeader, " ", r.Hedge, r.Retry.CountClientRetries, r.Buffer.FirstEvent))
+	}
+	want := []string{
+		"same X-Attempt,X-Remaining-Ms {1s 1} true true", "other ,X-Left {1s 3} false false", "none X-Attempt, {0s 0} true true",
+		"default X-Attempt,X-Remaining-Ms {1s 1} true true", "default X-Attempt, {0s 0} true false"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
 // TestCapped: values that were written apart give way to each other. No wait is
 // longer than max_delay and nothing outlasts total, whoever wrote them.
 func TestCapped(t *testing.T) {

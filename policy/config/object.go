@@ -25,7 +25,8 @@ type field[T any] struct {
 	read     reader[T]
 	below    func() []string // the keys inside its value; nil where it has none
 	required bool
-	refused  string // why it is an error to write it; "" for a key that works
+	given    func(*T) bool // reports that a required key need not be written: it is inherited; nil: it never is
+	refused  string        // why it is an error to write it; "" for a key that works
 }
 
 // must makes a field one that may not be left out.
@@ -33,6 +34,15 @@ func (f field[T]) must() field[T] {
 	f.required = true
 	return f
 }
+
+// mustUnless makes a field one that may only be left out where it is inherited.
+func (f field[T]) mustUnless(given func(*T) bool) field[T] {
+	f.required, f.given = true, given
+	return f
+}
+
+// missed reports whether a map without the field lacks it.
+func (f *field[T]) missed(v *T) bool { return f.required && (f.given == nil || !f.given(v)) }
 
 // holding says which keys stand inside the field's value.
 func (f field[T]) holding(below func() []string) field[T] {
@@ -57,6 +67,9 @@ func lift[T, V any](fields []field[V], part func(*T) *V) []field[T] {
 		lifted[i] = field[T]{name: f.name, below: f.below, required: f.required, refused: f.refused}
 		if f.read != nil {
 			lifted[i].read = key(f.name, f.read, part).read
+		}
+		if f.given != nil {
+			lifted[i].given = func(v *T) bool { return f.given(part(v)) }
 		}
 	}
 	return lifted
@@ -121,7 +134,7 @@ func (o *object[T]) walk(d *decoder, n *yaml.Node, v *T) (written, bool) {
 		}
 	}
 	for _, f := range o.fields {
-		if f.required && w.at(f.name) == nil && !w.doubtful(f.name) {
+		if f.missed(v) && w.at(f.name) == nil && !w.doubtful(f.name) {
 			d.fail(n, "needs the key %s", f.name)
 		}
 	}
@@ -191,8 +204,8 @@ func (d *decoder) unknown(key *yaml.Node, names []string) (meant string) {
 		return ""
 	}
 	hint := ""
-	places := d.places(key.Value)
-	if meant = nearest(key.Value, names); meant != "" && !anyWithin(general(d.path), places) {
+	places, within := d.places(key.Value)
+	if meant = nearest(key.Value, names); meant != "" && !within {
 		hint = "did you mean " + meant + "?"
 		d.doubts.add(join(d.path, meant))
 	} else if len(places) > 0 {
@@ -206,21 +219,41 @@ func (d *decoder) unknown(key *yaml.Node, names []string) (meant string) {
 	return meant
 }
 
-// anyWithin reports whether one of the places is inside the map here: a key of
-// exactly this name is then nearer than one that is only spelt like it.
-func anyWithin(here string, places []string) bool {
-	return slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix("."+place, here+".") })
-}
-
-// places returns the maps that have a key of this name, at most three, the
-// outermost first.
-func (d *decoder) places(name string) []string {
-	var places []string
+// places returns the maps that have a key of this name, at most three: those where
+// it holds other keys before those where it is a single value, then the outermost
+// first. Where some are inside the map here there are only these, and within is
+// true: a key of exactly this name is then nearer than one that is only spelt like
+// it.
+func (d *decoder) places(name string) (places []string, within bool) {
 	for _, key := range d.keys {
 		if parent, ok := strings.CutSuffix(key, "."+name); ok {
 			places = append(places, parent)
 		}
 	}
-	slices.SortStableFunc(places, func(a, b string) int { return cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")) })
-	return places[:min(len(places), 3)]
+	single := func(place string) int {
+		holds := func(key string) bool { return strings.HasPrefix(key, place+"."+name+".") }
+		if slices.ContainsFunc(d.keys, holds) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(places, func(a, b string) int {
+		return cmp.Or(cmp.Compare(single(a), single(b)), cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")))
+	})
+	if near := inner(places, general(d.path)); len(near) > 0 {
+		places, within = near, true
+	}
+	return places[:min(len(places), 3)], within
+}
+
+// inner returns the places that are inside the map here, which is as general has
+// it.
+func inner(places []string, here string) []string {
+	var near []string
+	for _, place := range places {
+		if strings.HasPrefix("."+place, here+".") {
+			near = append(near, place)
+		}
+	}
+	return near
 }

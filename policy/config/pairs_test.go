@@ -51,6 +51,18 @@ var faults = []fault{
 	{"endpoints misspelt", map[string]string{"endpoints": "end_points: ['https://a.example']"}, ""},
 	{"endpoints repeated", map[string]string{"endpoints": "endpoints: [], endpoints: ['https://a.example']"}, ""},
 	{"mount without endpoints", map[string]string{"mount": "mount: /a"}, "endpoints"},
+	{"breaker", map[string]string{"features": "circuit_breaker: yes"}, ""},
+	{"breaker's times", map[string]string{"features": "circuit_breaker: {open_for: 2s, max_open_for: 1s, probes: 0}"}, ""},
+	{"concurrency without max", map[string]string{"features": "concurrency: {queue: 1}"}, ""},
+	{"rate misspelt", map[string]string{"rate": "rate_limit: {per_secnd: 1, burst: x}"}, ""},
+	{"hedge", map[string]string{"hedge": "hedge: {delay: p50}"}, ""},
+	{"check without endpoints", map[string]string{"check": "health_check: {path: /}"}, "endpoints"},
+	{"wrong check without endpoints", map[string]string{"check": "health_check: {}"}, "endpoints"},
+	{"wrong word for a check", map[string]string{"check": "health_check: no"}, ""},
+	{"two headers", map[string]string{"headers": "attempt_header: X-A, remaining_header: x-a"}, ""},
+	{"header", map[string]string{"headers": "attempt_header: Host, remaining_header: Host"}, ""},
+	{"route with a breaker", map[string]string{"route": "name: r, circuit_breaker: off, hedge: on"}, ""},
+	{"endpoint twice", map[string]string{"endpoints": "endpoints: ['http://a.example', 'http://a.example:80']"}, ""},
 	{"wrong mount without endpoints", map[string]string{"mount": "mount: a"}, "endpoints"},
 	{"listen without endpoints", map[string]string{"listen": "listen: 127.0.0.1:7090"}, "endpoints"},
 	{"listen with acme without names", map[string]string{"listen": "listen: {address: 127.0.0.1:7090, tls: {acme: {}}}"}, "endpoints"},
@@ -94,7 +106,7 @@ func file(all map[string]string) string {
 		"defaults: {\n  timeout: {" + at("timeout", "") + "},\n  retry: {\n    backoff: {" + at("backoff", "") + "},\n" + list("retry") + "  }}\n" +
 		"upstreams:\n" +
 		"  " + at("name", "a") + ": {\n" +
-		"    hosts: " + at("hosts", "[a.example]") + ",\n" + list("endpoints", "mount", "listen") +
+		"    hosts: " + at("hosts", "[a.example]") + ",\n" + list("endpoints", "mount", "listen", "features", "rate", "hedge", "check", "headers") +
 		"    tls: {" + at("tls", "") + "},\n" +
 		"    routes: [{name: second},\n     {" + at("route", "name: first") + "}]}\n" +
 		"  b: {hosts: [b.example], endpoints: ['http://b.example'], mount: /b}\n" +

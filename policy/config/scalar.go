@@ -145,28 +145,36 @@ func integer(least, most int) reader[int] {
 // number reads a number from least to most.
 func number(least, most float64) reader[float64] {
 	return parsed(func(text string) (float64, string, string) {
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(value) || value < least || value > most {
-			return 0, fmt.Sprintf("is not a number from %.0f to %.0f", least, most), ""
-		}
-		return value, "", ""
+		return parseNumber(text, least, most)
 	})
+}
+
+func parseNumber(text string, least, most float64) (v float64, wrong, hint string) {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(value) || value < least || value > most {
+		return 0, fmt.Sprintf("is not a number from %.0f to %.0f", least, most), ""
+	}
+	return value, "", ""
 }
 
 // duration reads a Go duration from least to most.
 func duration(least, most time.Duration) reader[time.Duration] {
 	return parsed(func(text string) (time.Duration, string, string) {
-		value, err := time.ParseDuration(text)
-		switch {
-		case err != nil || text == "0" || text == "+0" || text == "-0":
-			return 0, "is not a duration with a unit", durationHint(text)
-		case value < 0:
-			return 0, "is negative", ""
-		case value < least || value > most:
-			return 0, fmt.Sprintf("is not from %v to %v", least, most), ""
-		}
-		return value, "", ""
+		return parseDuration(text, least, most)
 	})
+}
+
+func parseDuration(text string, least, most time.Duration) (v time.Duration, wrong, hint string) {
+	value, err := time.ParseDuration(text)
+	switch {
+	case err != nil || text == "0" || text == "+0" || text == "-0":
+		return 0, "is not a duration with a unit", durationHint(text)
+	case value < 0:
+		return 0, "is negative", ""
+	case value < least || value > most:
+		return 0, fmt.Sprintf("is not from %v to %v", least, most), ""
+	}
+	return value, "", ""
 }
 
 // anyDuration reads a duration that may be as long as can be told.

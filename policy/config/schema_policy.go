@@ -47,6 +47,7 @@ var retryFields = concat(
 		section("backoff", &backoffKeys, func(r *policy.Retry) *policy.Backoff { return &r.Backoff }),
 		key("retry_after", anyDuration, func(r *policy.Retry) *time.Duration { return &r.RetryAfter }),
 		key("nested", boolean, func(r *policy.Retry) *bool { return &r.Nested }),
+		key("count_client_retries", boolean, func(r *policy.Retry) *bool { return &r.CountClientRetries }),
 	),
 	notYet[policy.Retry]("rules"),
 )
@@ -74,13 +75,14 @@ var budgetKeys = object[policy.BudgetConfig]{
 	check: checkBudget,
 }
 
-var bufferKeys = object[policy.Buffer]{fields: concat(
-	fields(
+var bufferKeys = object[policy.Buffer]{
+	fields: fields(
 		key("request", size, func(b *policy.Buffer) *int64 { return &b.Request }),
 		key("response", size, func(b *policy.Buffer) *int64 { return &b.Response }),
+		key("first_event", boolean, func(b *policy.Buffer) *bool { return &b.FirstEvent }),
 	),
-	notYet[policy.Buffer]("first_event"),
-)}
+	check: checkBuffer,
+}
 
 var connectionKeys = object[policy.Connections]{fields: fields(
 	key("idle", anyDuration, func(c *policy.Connections) *time.Duration { return &c.Idle }),
@@ -127,6 +129,13 @@ func checkBudget(d *decoder, b *policy.BudgetConfig, w written) {
 	}
 	if floor := w.right("min_per_second"); floor != nil && b.MinPerSecond > 0 && strings.HasPrefix(d.path, "defaults.") {
 		d.warn(floor, "min_per_second for every upstream adds up over all sidecars; write it where callers are few")
+	}
+}
+
+// checkBuffer warns of a first event that there is no room for.
+func checkBuffer(d *decoder, b *policy.Buffer, w written) {
+	if first := w.right("first_event"); first != nil && b.FirstEvent && b.Response == 0 && !w.doubtful("response") {
+		d.warn(first, "first_event does nothing: response, the most that is held of a stream, is 0")
 	}
 }
 

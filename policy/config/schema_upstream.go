@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,14 +20,22 @@ var policyFields = concat(
 		section("retry", &retryKeys, itself[policy.Upstream]),
 		section("buffer", &bufferKeys, func(u *policy.Upstream) *policy.Buffer { return &u.Default.Buffer }),
 		section("connections", &connectionKeys, func(u *policy.Upstream) *policy.Connections { return &u.Connections }),
+		turnedOn("circuit_breaker", &breaker, func(u *policy.Upstream) *policy.BreakerConfig { return &u.Breaker }),
+		turnedOn("concurrency", &concurrency, func(u *policy.Upstream) *policy.Concurrency { return &u.Concurrency }),
+		turnedOn("rate_limit", &rateLimit, func(u *policy.Upstream) *policy.RateLimit { return &u.RateLimit }),
+		turnedOn("health_check", &healthCheck, func(u *policy.Upstream) *policy.HealthCheck { return &u.HealthCheck }),
+		turnedOn("hedge", &hedging, func(u *policy.Upstream) *policy.Hedge { return &u.Default.Hedge }),
 	),
-	notYet[policy.Upstream]("circuit_breaker", "hedge", "concurrency", "rate_limit"),
+	lift(headerFields, func(u *policy.Upstream) *policy.Route { return u.Default }),
 )
 
-var defaultsKeys = object[policy.Upstream]{fields: concat(
-	policyFields,
-	refused[policy.Upstream]("is not inherited: write it in each upstream that needs it", "tls"),
-)}
+var defaultsKeys = object[policy.Upstream]{
+	fields: concat(
+		policyFields,
+		refused[policy.Upstream]("is not inherited: write it in each upstream that needs it", "tls"),
+	),
+	check: func(d *decoder, u *policy.Upstream, w written) { checkHeaders(d, u.Default, w) },
+}
 
 var retryKeys = object[policy.Upstream]{
 	fields: concat(
@@ -40,7 +49,7 @@ var retryKeys = object[policy.Upstream]{
 var upstreamKeys = object[policy.Upstream]{fields: concat(
 	fields(
 		key("hosts", readHosts, itself[policy.Upstream]),
-		key("endpoints", list(endpoint), func(u *policy.Upstream) *[]policy.Endpoint { return &u.Endpoints }),
+		key("endpoints", readEndpoints, itself[policy.Upstream]),
 		key("preserve_host", boolean, func(u *policy.Upstream) *bool { return &u.PreserveHost }),
 		key("mount", readMount, itself[policy.Upstream]),
 		key("listen", readOwnDoor, itself[policy.Upstream]).holding(doorKeys.keys),
@@ -72,9 +81,11 @@ var routeKeys = object[policy.Route]{fields: concat(
 		section("timeout", &timeoutKeys, func(r *policy.Route) *policy.TimeoutConfig { return &r.Timeout }),
 		section("retry", &routeRetryKeys, func(r *policy.Route) *policy.Retry { return &r.Retry }),
 		section("buffer", &bufferKeys, func(r *policy.Route) *policy.Buffer { return &r.Buffer }),
+		turnedOn("hedge", &hedging, func(r *policy.Route) *policy.Hedge { return &r.Hedge }),
 	),
-	refused[policy.Route](perUpstream, "tls", "connections", "circuit_breaker", "concurrency", "rate_limit"),
-	notYet[policy.Route]("hedge", "deferred"),
+	headerFields,
+	refused[policy.Route](perUpstream, "tls", "connections", "circuit_breaker", "concurrency", "rate_limit", "health_check"),
+	notYet[policy.Route]("deferred"),
 )}
 
 var routeRetryKeys = object[policy.Retry]{fields: concat(
@@ -107,7 +118,10 @@ func readUpstreams(d *decoder, n *yaml.Node, c *Config) {
 
 // checkUpstream looks at an upstream as a whole; w are its keys.
 func (d *decoder) checkUpstream(name *yaml.Node, u *policy.Upstream, w written) {
-	d.oneEndpoint(w)
+	checkHeaders(d, u.Default, w)
+	if len(u.Routes) == 0 && !w.doubtful("routes") {
+		checkHedge(d, u.Default, w)
+	}
 	lost := len(u.Hosts) == 0 && w.at("listen") == nil && w.at("mount") == nil
 	switch {
 	case lost && len(u.Endpoints) > 0:
@@ -122,15 +136,6 @@ func (d *decoder) checkUpstream(name *yaml.Node, u *policy.Upstream, w written) 
 	d.checkTLSUse(u, w)
 }
 
-// oneEndpoint refuses more than one, for now.
-func (d *decoder) oneEndpoint(w written) {
-	if n := w.at("endpoints"); n != nil && resolve(n).Kind == yaml.SequenceNode && len(resolve(n).Content) > 1 {
-		d.within("endpoints", func() {
-			d.complain(resolve(n).Content[1], "keep one", "more than one endpoint is not available in this version")
-		})
-	}
-}
-
 // needEndpoints looks for what makes no sense without endpoints, whether its own
 // value is right or wrong.
 func (d *decoder) needEndpoints(u *policy.Upstream, w written) {
@@ -138,6 +143,9 @@ func (d *decoder) needEndpoints(u *policy.Upstream, w written) {
 		if n := w.at(door); n != nil && len(u.Endpoints) == 0 {
 			d.complain(n, "write endpoints: [https://api.example.com]", "%s needs endpoints to send to", door)
 		}
+	}
+	if n := w.at("health_check"); n != nil && turnsOn(n) && len(u.Endpoints) == 0 {
+		d.complain(n, "write endpoints: [https://api.example.com], or leave it out", "health_check needs endpoints to look at")
 	}
 }
 
@@ -215,6 +223,20 @@ func readHosts(d *decoder, n *yaml.Node, u *policy.Upstream) {
 	})(d, n, &u.Hosts)
 }
 
+// readEndpoints reads the endpoints of an upstream, each of which is another.
+func readEndpoints(d *decoder, n *yaml.Node, u *policy.Upstream) {
+	own := newClaims()
+	list(func(d *decoder, n *yaml.Node, v *policy.Endpoint) {
+		before := len(d.errors)
+		if endpoint(d, n, v); len(d.errors) == before {
+			own.claim(d, n, fmt.Sprintf("endpoint %+v", *v))
+		}
+	})(d, n, &u.Endpoints)
+	if target := resolve(n); target.Kind == yaml.SequenceNode && len(target.Content) > policy.MaxEndpoints {
+		d.fail(target.Content[policy.MaxEndpoints], "has more than %d endpoints", policy.MaxEndpoints)
+	}
+}
+
 // readMount reads an upstream's path on the proxy port.
 func readMount(d *decoder, n *yaml.Node, u *policy.Upstream) {
 	before := len(d.errors)
@@ -234,6 +256,8 @@ func readRoutes(d *decoder, n *yaml.Node, u *policy.Upstream) {
 		if name := w.right("name"); name != nil {
 			d.within("name", func() { names.claim(d, name, "route "+r.Name) })
 		}
+		checkHeaders(d, &r, w)
+		checkHedge(d, &r, w)
 		if last := len(u.Routes) - 1; last >= 0 && matchesAll(u.Routes[last]) {
 			d.warn(value, "never reached: the route before it matches everything")
 		}

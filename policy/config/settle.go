@@ -1,6 +1,10 @@
 package config
 
-import "mulligan/policy"
+import (
+	"math"
+
+	"mulligan/policy"
+)
 
 // settle makes values agree that were written apart: inherited ones that
 // contradict a written one are capped. It comes last, so that a route inherits
@@ -13,9 +17,23 @@ func settle(c *Config) {
 }
 
 func settleUpstream(u *policy.Upstream) {
+	u.Breaker.OpenFor = min(u.Breaker.OpenFor, u.Breaker.MaxOpenFor)
+	u.HealthCheck.Timeout = min(u.HealthCheck.Timeout, u.HealthCheck.Interval)
+	settleLimits(u)
 	settleRoute(u.Default)
 	for _, r := range u.Routes {
 		settleRoute(r)
+	}
+}
+
+// settleLimits fills in what follows from another value where nobody wrote it: a
+// queue of twice the max, and a burst of what a second brings.
+func settleLimits(u *policy.Upstream) {
+	if c := &u.Concurrency; c.Queue == queueByMax {
+		c.Queue = 2 * c.Max
+	}
+	if l := &u.RateLimit; l.PerSecond > 0 && l.Burst == 0 {
+		l.Burst = int(math.Ceil(l.PerSecond))
 	}
 }
 

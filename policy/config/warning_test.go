@@ -44,6 +44,21 @@ func TestWarnings(t *testing.T) {
 			"mulligan.yaml:1:31: defaults.timeout: attempt is longer than the total that is inherited, and is cut to it; write total here too"}},
 		{"initial over an inherited maximum", "defaults: {retry: {backoff: {initial_delay: 6s}}}", []string{
 			"mulligan.yaml:1:45: defaults.retry.backoff: initial_delay is over the max_delay that is inherited, and is cut to it; write max_delay here too"}},
+		{"open_for over an inherited maximum", "defaults: {circuit_breaker: {open_for: 2m}}", []string{
+			"mulligan.yaml:1:40: defaults.circuit_breaker: open_for is over the max_open_for that is inherited, and is cut to it; write max_open_for here too"}},
+		{"an inherited open_for", "defaults: {circuit_breaker: {max_open_for: 1s}}", nil},
+		{"timeout over an inherited interval", "defaults: {health_check: {path: /, timeout: 6s}}", []string{
+			"mulligan.yaml:1:45: defaults.health_check: timeout is longer than the interval that is inherited, and is cut to it; write interval here too"}},
+		{"an inherited timeout", "defaults: {health_check: {path: /, interval: 500ms}}", nil},
+		{"hedge without retries", "upstreams: {a: {hosts: [a.example], retry: {max_attempts: 1}, hedge: {}}}", []string{
+			"mulligan.yaml:1:70: upstreams.a: hedge does nothing: retry.max_attempts is 1, hedges included"}},
+		{"hedge with mode off", "upstreams: {a: {hosts: [a.example], retry: {mode: off}, routes: [{name: r, hedge: {}}]}}", []string{
+			"mulligan.yaml:1:83: upstreams.a.routes[0]: hedge does nothing: retry.mode is off"}},
+		{"hedge for routes", "upstreams: {a: {hosts: [a.example], hedge: {}, retry: {mode: off}, routes: [{name: r, retry: {mode: on}}]}}", nil},
+		{"hedge for upstreams", "defaults: {hedge: {}, retry: {mode: off}}", nil},
+		{"hedge off", "upstreams: {a: {hosts: [a.example], hedge: off, retry: {mode: off}}}", nil},
+		{"no room for a first event", "defaults: {buffer: {response: 0, first_event: true}}", []string{
+			"mulligan.yaml:1:47: defaults.buffer: first_event does nothing: response, the most that is held of a stream, is 0"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
