@@ -273,7 +273,7 @@ func (w *watch) look(now int64) (busy bool) {
 		return false
 	}
 	if since != w.lastSince {
-		w.lastSince, w.lastMove, w.nextPoll = since, 0, 0
+		w.lastSince, w.lastMove, w.nextPoll = since, 0, since
 	}
 	same := func() bool { return w.busySince.Load() == since }
 	if uc := w.sending.Load(); uc != nil && uc.Writing() {
