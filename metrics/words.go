@@ -24,7 +24,7 @@ var grpc = setOf(
 // The two that describe no denial, success and permanent, are left out.
 var stops = setOf(
 	"client_gone", "draining", "nested", "not_idempotent", "max_attempts", "body_not_replayable",
-	"retry_after", "window", "budget", "disabled",
+	"circuit_open", "overloaded", "retry_after", "window", "budget", "disabled",
 )
 
 // setOf returns the set of words.
