@@ -66,6 +66,8 @@ type authority struct {
 	peer  *peer
 	used  atomic.Bool // since it was last looked at for room
 
+	breaker *policy.Breaker // nil: there is none
+
 	// where there is a choice of endpoints
 	inFlight atomic.Int32 // attempts under way
 	latency  policy.Latency
