@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"mulligan/policy"
@@ -62,7 +63,13 @@ func isClientPolicy(f *h1.Field) bool {
 }
 
 // requestTrailer is the trailer section as it is sent on.
-func (x *exchange) requestTrailer() h1.Header { return forwardTrailer(x.req.Trailer, x.req.Header) }
+func (x *exchange) requestTrailer() h1.Header {
+	trailer := forwardTrailer(x.req.Trailer, x.req.Header)
+	if len(trailer) > 0 && x.tells() {
+		trailer = slices.DeleteFunc(trailer, func(f h1.Field) bool { return x.isTold(&f) })
+	}
+	return trailer
+}
 
 // responseTrailer is the trailer section as it is sent on.
 func (x *exchange) responseTrailer() h1.Header {
