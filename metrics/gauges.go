@@ -13,6 +13,7 @@ var (
 	tunnelsDesc  = gaugeDesc("tunnels_open", "Tunnels that are open.", "upstream")
 	budgetDesc   = gaugeDesc("retry_budget_remaining",
 		"Retries that would be allowed now; the least, where budgets are kept per authority.", "upstream")
+	circuitDesc  = gaugeDesc("circuit_open", "Circuits that are open or half-open.", "upstream", "endpoint")
 	bufferedDesc = gaugeDesc("buffered_bytes", "Bytes of request and response bodies kept for replay or held.")
 )
 
@@ -23,7 +24,7 @@ func gaugeDesc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{inFlightDesc, waitingDesc, tunnelsDesc, budgetDesc, bufferedDesc} {
+	for _, desc := range []*prometheus.Desc{inFlightDesc, waitingDesc, tunnelsDesc, budgetDesc, circuitDesc, bufferedDesc} {
 		descs <- desc
 	}
 }
@@ -33,36 +34,50 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	emit := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	retained, budgets, buffered := g.m.sources()
-	for _, u := range retained {
+	from := g.m.sources()
+	for _, u := range from.retained {
 		emit(inFlightDesc, float64(u.InFlight.n.Load()), u.name)
 		emit(waitingDesc, float64(u.Waiting.n.Load()), u.name)
 		emit(tunnelsDesc, float64(u.TunnelsOpen.n.Load()), u.name)
 	}
-	for upstream, remaining := range least(budgets) {
+	for upstream, remaining := range least(from.budgets) {
 		emit(budgetDesc, float64(remaining), upstream)
 	}
-	emit(bufferedDesc, buffered())
+	for at, open := range sums(from.circuits) {
+		emit(circuitDesc, float64(open), at.upstream, at.endpoint)
+	}
+	emit(bufferedDesc, from.buffered())
+}
+
+// sources are what the gauges are read from.
+type sources struct {
+	retained []*Upstream
+	budgets  func(yield func(upstream string, remaining int) bool)
+	circuits func(yield func(upstream, endpoint string, open int) bool)
+	buffered func() float64
 }
 
 // sources returns what the gauges are read from. The lock is not held while
 // they are read: they belong to others, who have locks of their own.
-func (m *Metrics) sources() (retained []*Upstream, budgets func(func(string, int) bool), buffered func() float64) {
+func (m *Metrics) sources() sources {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	from := sources{budgets: m.budgets, circuits: m.circuits, buffered: m.buffered}
 	for _, u := range m.upstreams {
 		if u.retained {
-			retained = append(retained, u)
+			from.retained = append(from.retained, u)
 		}
 	}
-	budgets, buffered = m.budgets, m.buffered
-	if budgets == nil {
-		budgets = func(func(string, int) bool) {}
+	if from.budgets == nil {
+		from.budgets = func(func(string, int) bool) {}
 	}
-	if buffered == nil {
-		buffered = func() float64 { return 0 }
+	if from.circuits == nil {
+		from.circuits = func(func(string, string, int) bool) {}
 	}
-	return retained, budgets, buffered
+	if from.buffered == nil {
+		from.buffered = func() float64 { return 0 }
+	}
+	return from
 }
 
 // least returns the smallest number that is yielded for each name.
@@ -74,4 +89,24 @@ func least(budgets func(yield func(name string, n int) bool)) map[string]int {
 		}
 	}
 	return smallest
+}
+
+// circuit is what the circuits of one endpoint are counted under.
+type circuit struct{ upstream, endpoint string }
+
+// noEndpoint is the label of hosts that are no configured endpoint: a request's
+// own host is never a label.
+const noEndpoint = "-"
+
+// sums adds up what is yielded for each endpoint.
+func sums(circuits func(yield func(upstream, endpoint string, open int) bool)) map[circuit]int {
+	all := make(map[circuit]int)
+	circuits(func(upstream, endpoint string, open int) bool {
+		if endpoint == "" {
+			endpoint = noEndpoint
+		}
+		all[circuit{upstream, endpoint}] += open
+		return true
+	})
+	return all
 }

@@ -51,6 +51,7 @@ func TestRetryReasons(t *testing.T) {
 func TestStops(t *testing.T) {
 	for word, stop := range map[string]string{
 		"budget": "budget", "window": "window", "client_gone": "client_gone", "disabled": "disabled",
+		"circuit_open": "circuit_open", "overloaded": "overloaded",
 		"": "other", "permanent": "other", "success": "other", "whatever": "other",
 	} {
 		m, registry := open(t)

@@ -28,6 +28,7 @@ type Metrics struct {
 	mu        sync.Mutex // of the fields below
 	upstreams map[string]*Upstream
 	budgets   func(yield func(upstream string, remaining int) bool)
+	circuits  func(yield func(upstream, endpoint string, open int) bool)
 	buffered  func() float64
 }
 
@@ -105,6 +106,16 @@ func (m *Metrics) SetBudgets(budgets func(yield func(upstream string, remaining 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.budgets = budgets
+}
+
+// SetCircuits sets where mulligan_circuit_open comes from: circuits is called at
+// each scrape and yields, for each endpoint that has a circuit breaker, its URL as
+// configured ("" for hosts of an upstream without endpoints) and how many of its
+// circuits are open or half-open. What is yielded twice is added up.
+func (m *Metrics) SetCircuits(circuits func(yield func(upstream, endpoint string, open int) bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.circuits = circuits
 }
 
 // SetBufferedBytes sets where mulligan_buffered_bytes comes from: bytes is

@@ -75,6 +75,7 @@ func TestContract(t *testing.T) {
 		{"mulligan_client_retries_total", "COUNTER", "upstream"},
 		{"mulligan_bodies_not_replayable_total", "COUNTER", "reason,upstream"},
 		{"mulligan_retry_budget_remaining", "GAUGE", "upstream"},
+		{"mulligan_circuit_open", "GAUGE", "endpoint,upstream"},
 		{"mulligan_requests_in_flight", "GAUGE", "upstream"},
 		{"mulligan_retries_waiting", "GAUGE", "upstream"},
 		{"mulligan_request_duration_seconds", "HISTOGRAM", "upstream"},
@@ -114,6 +115,7 @@ func TestContract(t *testing.T) {
 func everything(m *metrics.Metrics) {
 	m.BuildInfo("v1")
 	m.SetBudgets(func(yield func(string, int) bool) { yield("payments", 3) })
+	m.SetCircuits(func(yield func(string, string, int) bool) { yield("payments", "", 0) })
 	u := m.Upstream("payments", []string{"default"})
 	u.TunnelOpened("established")
 	u.Route("default").Retry("503")
@@ -238,6 +240,23 @@ func TestBudgetsShowTheLeast(t *testing.T) {
 	})
 }
 
+// TestCircuitsAreAddedUp: one endpoint can have a circuit for each host of a
+// wildcard, and an upstream without endpoints one for each of its hosts.
+func TestCircuitsAreAddedUp(t *testing.T) {
+	m, registry := open(t)
+	m.SetCircuits(func(yield func(string, string, int) bool) {
+		_ = yield("a", "https://one", 0) && yield("a", "https://two", 1) && yield("a", "https://two", 2) &&
+			yield("wild", "", 0) && yield("wild", "", 1) && yield("off", "", 0)
+	})
+	want(t, registry, map[string]float64{
+		`mulligan_circuit_open{endpoint="https://one",upstream="a"}`: 0,
+		`mulligan_circuit_open{endpoint="https://two",upstream="a"}`: 3,
+		`mulligan_circuit_open{endpoint="-",upstream="wild"}`:        1,
+		`mulligan_circuit_open{endpoint="-",upstream="off"}`:         0,
+		`mulligan_circuit_open{endpoint="",upstream="off"}`:          -1,
+	})
+}
+
 // TestLocksOfOthers: a scrape holds no lock of ours while it asks for values,
 // so that whoever gives them may count meanwhile.
 func TestLocksOfOthers(t *testing.T) {
@@ -245,6 +264,10 @@ func TestLocksOfOthers(t *testing.T) {
 	m.SetBudgets(func(yield func(string, int) bool) {
 		m.Upstream("late", []string{"default"})
 		yield("late", 1)
+	})
+	m.SetCircuits(func(yield func(string, string, int) bool) {
+		m.Upstream("late", nil)
+		yield("late", "", 1)
 	})
 	m.SetBufferedBytes(func() float64 { m.Retain([]string{"late"}); return 1 })
 	want(t, registry, map[string]float64{`mulligan_retry_budget_remaining{upstream="late"}`: 1})

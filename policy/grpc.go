@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // GRPC is the status that a gRPC call ended with, by its code: 1 (cancelled) to
 // 16 (unauthenticated). The zero value is a call that succeeded, or none at all.
@@ -76,6 +79,14 @@ func GRPCTimeout(value string) (d time.Duration, ok bool) {
 		return 0, false
 	}
 	return parseCount(value[:last], unit)
+}
+
+// FormatGRPCTimeout writes a time as the field grpc-timeout has it: whole
+// milliseconds, rounded down, but the least and the most that the format can say
+// (the gRPC protocol over HTTP/2, "Requests": a positive integer of at most eight
+// digits) where that is less or more.
+func FormatGRPCTimeout(d time.Duration) string {
+	return strconv.FormatInt(min(max(1, d.Milliseconds()), 99_999_999), 10) + "m"
 }
 
 // grpcUnit is the unit of a grpc-timeout; 0 where there is none of this letter.

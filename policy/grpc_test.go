@@ -65,6 +65,21 @@ func TestGRPCTimeout(t *testing.T) {
 	}
 }
 
+func TestFormatGRPCTimeout(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1500 * time.Millisecond: "1500m", 1999 * time.Microsecond: "1m", time.Hour: "3600000m", 99_999_999 * time.Millisecond: "99999999m",
+		0: "1m", -time.Second: "1m", time.Microsecond: "1m", 28 * time.Hour: "99999999m", forever: "99999999m",
+	} {
+		got := policy.FormatGRPCTimeout(d)
+		if got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+		if _, ok := policy.GRPCTimeout(got); !ok {
+			t.Errorf("%q cannot be read", got)
+		}
+	}
+}
+
 // The same by other means: a number in a unit, as long as it fits.
 func FuzzGRPCTimeout(f *testing.F) {
 	for _, value := range []string{"1H", "99999999H", "0n", "12345678u", "", "1s"} {

@@ -8,6 +8,7 @@ type Request struct {
 	Keyed       bool // carries an idempotency key
 	Nested      bool // came through another mulligan
 	MaxAttempts int  // the client's own limit, which only tightens; 0 = none
+	ClientRetry bool // is a retry by the client's own library
 }
 
 // State is how things stand when an attempt has ended.
@@ -54,6 +55,18 @@ func NewSession(r *Route, b *Budget, req Request) Session {
 		limit = min(limit, req.MaxAttempts)
 	}
 	return Session{route: r, budget: b, request: req, max: limit}
+}
+
+// Begin is called before the first attempt. A request that is its client's own
+// retry pays a token here, where the route counts those and there is one, so that
+// the retries of both together stay in the budget as far as this side can see to
+// it. Without one it is sent nevertheless: what clients send is never refused for
+// the budget's sake. The token does not come back, since the retry is made; and
+// the mode does not matter, since it is the client who makes it.
+func (s *Session) Begin(now time.Time) {
+	if s.request.ClientRetry && s.route.Retry.CountClientRetries {
+		s.budget.Withdraw(now)
+	}
 }
 
 // Attempts returns how many attempts have ended.

@@ -257,6 +257,52 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// A client's own retry takes a token where that is configured, in every mode: it is
+// made, whatever the proxy makes itself.
+func TestClientRetryPays(t *testing.T) {
+	for _, mode := range []policy.Mode{policy.ModeOn, policy.ModeObserve, policy.ModeOff} {
+		for _, tt := range []struct {
+			counted, retry bool
+			burst, remain  int
+		}{{true, true, 3, 2}, {true, false, 3, 3}, {false, true, 3, 3}, {true, true, 0, 0}} {
+			s := retried(t)
+			s.route.Retry.Mode, s.route.Retry.CountClientRetries = mode, tt.counted
+			s.request.ClientRetry, s.budget.Burst = tt.retry, float64(tt.burst)
+			b := policy.NewBudget(s.budget, t0)
+			session := policy.NewSession(s.route, b, s.request)
+			session.Begin(t0)
+			session.Undo(t0)
+			if n := b.Remaining(t0); n != tt.remain {
+				t.Errorf("mode %d, %+v: %d remain", mode, tt, n)
+			}
+		}
+	}
+}
+
+// The token that a client's retry took is not there for ours, and is not what
+// comes back where ours is not sent.
+func TestClientRetryLeavesLess(t *testing.T) {
+	s := retried(t)
+	s.route.Retry.CountClientRetries, s.request.ClientRetry, s.budget.Burst = true, true, 2
+	b := policy.NewBudget(s.budget, t0)
+	session := policy.NewSession(s.route, b, s.request)
+	session.Begin(t0)
+	if d := session.Next(s.outcome, s.state, 0); !d.Retry {
+		t.Fatalf("%+v", d)
+	}
+	if d := session.Next(s.outcome, s.state, 0); d.Stop != policy.BudgetExhausted {
+		t.Errorf("%+v, want stop=budget: both tokens are spent", d)
+	}
+	b = policy.NewBudget(s.budget, t0)
+	session = policy.NewSession(s.route, b, s.request)
+	session.Begin(t0)
+	session.Next(s.outcome, s.state, 0)
+	session.Undo(t0)
+	if n := b.Remaining(t0); n != 1 {
+		t.Errorf("%d remain, want the one that our retry had taken", n)
+	}
+}
+
 func TestCut(t *testing.T) {
 	s := retried(t)
 	b := policy.NewBudget(s.budget, t0)

@@ -148,7 +148,7 @@ type Retry struct {
 	Rules           []Rule        // before all lists; the first that matches decides
 	ResetHeaders    []ResetHeader // a vendor's own hints, read after the standard ones
 
-	CountClientRetries bool // a request that is a client SDK's own retry is taken from the budget
+	CountClientRetries bool // a request that is a client SDK's own retry takes a token of the budget, if there is one
 }
 
 // ResetHeader is a response field by which a vendor says when a rate limit's

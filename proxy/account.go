@@ -15,7 +15,7 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	took := time.Since(x.attemptAt)
 	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
 	if len(x.places) > 1 {
-		x.auth.latency.Observe(took, x.route.Retry.Mark(r.outcome, x.slow) == policy.Bad, x.attemptAt.Add(took))
+		x.noteLatency(took, x.route.Retry.Mark(r.outcome, x.slow) == policy.Bad)
 	}
 	if x.up.p95 && r.outcome.Class == policy.ClassNone && d.Verdict != policy.Retryable {
 		x.auth.recent.Add(took)
@@ -32,6 +32,20 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 		result = r.outcome.GRPC.String() // its HTTP status says nothing of what failed
 	}
 	x.log.attempt(x, r.outcome.Status, result, took, d)
+}
+
+// noteLatency lets the choice between endpoints know how long an attempt took. That
+// one failed weighs only where no circuit breaker sees to that, which needs its
+// attempts; but it must not look fast for it.
+func (x *exchange) noteLatency(took time.Duration, failed bool) {
+	now := x.attemptAt.Add(took)
+	if failed && x.auth.circuit() != nil {
+		if took < x.auth.latency.Value(now) {
+			return
+		}
+		failed = false
+	}
+	x.auth.latency.Observe(took, failed, now)
 }
 
 // noteCancelled counts an attempt that ended because the client left: the

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
@@ -208,10 +209,10 @@ func (x *exchange) mark(m policy.Mark) {
 	opened, closed := b.Done(x.grant.permit, m, now, rand.Float64())
 	switch {
 	case opened:
-		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", x.auth.endpointName()),
+		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", cmp.Or(x.auth.url(), "-")),
 			slog.Duration("open_for", b.Wait(now)))
 	case closed:
-		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", x.auth.endpointName()))
+		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", cmp.Or(x.auth.url(), "-")))
 	}
 }
 

@@ -305,6 +305,7 @@ func (x *exchange) enter() {
 	}
 	x.session = policy.NewSession(x.route, x.auth.budget, policy.Request{
 		Method: x.req.Method, Keyed: x.keyed(), Nested: x.seen.nested, MaxAttempts: x.seen.policy.maxAttempts,
+		ClientRetry: x.seen.clientRetry,
 	})
 	if x.seen.loop {
 		x.lastClass = policy.ProtocolError.String()
@@ -324,6 +325,7 @@ func (x *exchange) enter() {
 	x.c.watch.idleLimit.Store(int64(x.route.Timeout.Idle))
 	x.c.watch.await(true)
 	x.armWindow()
+	x.session.Begin(x.began)
 	x.run()
 	if x.upgraded != nil {
 		x.c.splice(x.upgraded, x.route.Timeout.TunnelIdle)

@@ -135,19 +135,3 @@ func (x *exchange) against(i int, now time.Time, retry bool) (marks uint8) {
 	}
 	return marks
 }
-
-// endpointName is how metrics and logs call the endpoint of an authority: as it is
-// configured; "-" where it is none.
-func (a *authority) endpointName() string {
-	if !a.key.endpoint {
-		return noEndpoint
-	}
-	scheme := "http"
-	if a.key.https {
-		scheme = "https"
-	}
-	return scheme + "://" + endpointAuthority(scheme, a.key.host, a.key.port) + a.key.path
-}
-
-// noEndpoint stands for what has no endpoint, where one is named.
-const noEndpoint = "-"

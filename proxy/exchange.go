@@ -156,9 +156,11 @@ func (x *exchange) resumeWindow() {
 
 // state is what policy has to know of the request beyond the attempt's outcome.
 func (x *exchange) state(gone bool) policy.State {
+	left, limited := x.windowLeft()
 	st := policy.State{
 		Now:        time.Now(),
-		Unlimited:  x.windowFor.Load() <= 0,
+		Left:       left,
+		Unlimited:  !limited,
 		ClientGone: gone,
 		Draining:   x.s.draining(),
 		Replayable: x.body.replayable(),
@@ -166,13 +168,19 @@ func (x *exchange) state(gone bool) policy.State {
 	if x.beside != nil {
 		st.Hedges = x.beside.begun()
 	}
-	if !st.Unlimited {
-		st.Left = time.Duration(x.windowFor.Load())
-		if at := x.c.watch.windowAt.Load(); at != 0 {
-			st.Left = time.Duration(at - x.s.now())
-		}
-	}
 	return st
+}
+
+// windowLeft returns what is left of the window, where there is one.
+func (x *exchange) windowLeft() (left time.Duration, limited bool) {
+	rest := x.windowFor.Load()
+	if rest <= 0 {
+		return 0, false
+	}
+	if at := x.c.watch.windowAt.Load(); at != 0 {
+		return time.Duration(at - x.s.now()), true
+	}
+	return time.Duration(rest), true
 }
 
 // mayRetry reports whether a retry could still follow the attempt under way.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"mulligan/policy"
@@ -36,7 +37,7 @@ func (f *fields) read(h h1.Header, ownID string) {
 		case h1.NameConnection:
 			f.options = f.options || namesFields(h[i].Value)
 		case h1.NameOther:
-			f.readOther(h[i])
+			f.readOther(&h[i])
 		}
 	}
 }
@@ -62,7 +63,13 @@ func isClientPolicy(f *h1.Field) bool {
 }
 
 // requestTrailer is the trailer section as it is sent on.
-func (x *exchange) requestTrailer() h1.Header { return forwardTrailer(x.req.Trailer, x.req.Header) }
+func (x *exchange) requestTrailer() h1.Header {
+	trailer := forwardTrailer(x.req.Trailer, x.req.Header)
+	if len(trailer) > 0 && x.tells() {
+		trailer = slices.DeleteFunc(trailer, func(f h1.Field) bool { return x.isTold(&f) })
+	}
+	return trailer
+}
 
 // responseTrailer is the trailer section as it is sent on.
 func (x *exchange) responseTrailer() h1.Header {
@@ -85,23 +92,14 @@ func forwardTrailer(trailer, header h1.Header) h1.Header {
 	return kept
 }
 
-func (f *fields) readOther(field h1.Field) {
-	switch len(field.Name) {
-	case len(clientPolicyHeader):
-		if equalFold(field.Name, "mulligan-policy") && f.policyErr == nil {
+func (f *fields) readOther(field *h1.Field) {
+	if isClientPolicy(field) {
+		if f.policyErr == nil {
 			f.policyErr = f.policy.read(string(field.Value))
-		} else if equalFold(field.Name, "amz-sdk-request") {
-			f.clientRetry = f.clientRetry || sdkAttempt(field.Value)
 		}
-	case len("x-stainless-retry-count"):
-		if equalFold(field.Name, "x-stainless-retry-count") {
-			f.clientRetry = f.clientRetry || positive(field.Value)
-		}
-	case len("grpc-previous-rpc-attempts"):
-		if equalFold(field.Name, "grpc-previous-rpc-attempts") {
-			f.clientRetry = f.clientRetry || positive(field.Value)
-		}
+		return
 	}
+	f.clientRetry = f.clientRetry || isClientRetry(field)
 }
 
 // readVia looks for mulligans among the hops a request came through.
@@ -133,20 +131,6 @@ func isHex8(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// sdkAttempt reads `attempt=2; max=3`, which AWS SDKs send.
-func sdkAttempt(v []byte) bool {
-	for part := range bytes.SplitSeq(v, []byte(";")) {
-		if n, ok := bytes.CutPrefix(bytes.TrimSpace(part), []byte("attempt=")); ok {
-			return positive(n) && string(n) != "1"
-		}
-	}
-	return false
-}
-
-func positive(v []byte) bool {
-	return len(v) > 0 && len(bytes.Trim(v, "0123456789")) == 0 && len(bytes.Trim(v, "0")) > 0
 }
 
 // hopByHop reports whether a field ends here (RFC 9110 7.6.1). Framing and

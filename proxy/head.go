@@ -23,7 +23,7 @@ func (x *exchange) writeHead() {
 	if framing == h1.Length && !stream && promisesTrailer(req.HTTP2, req.Header, req.Trailer) {
 		framing = h1.Chunked
 	}
-	upgrade := upgradeFields{wanted: x.upgrades()}
+	upgrade, tells := upgradeFields{wanted: x.upgrades()}, x.tells()
 	var names map[string]bool
 	if x.seen.options {
 		names = nominated(req.Header)
@@ -31,7 +31,7 @@ func (x *exchange) writeHead() {
 	for i := range req.Header {
 		f := &req.Header[i]
 		k := f.Known()
-		if upgrade.wanted && upgrade.write(w, f) || names != nil && k != h1.NameTE && endsHere(names, f) {
+		if upgrade.wanted && upgrade.write(w, f) || names != nil && k != h1.NameTE && endsHere(names, f) || tells && x.isTold(f) {
 			continue
 		}
 		switch k {
@@ -75,6 +75,9 @@ func (x *exchange) writeHead() {
 		if auth := parentAuth(parent); auth != "" {
 			w.FieldString("Proxy-Authorization", auth)
 		}
+	}
+	if tells {
+		x.tellAttempt(w)
 	}
 	w.FieldString("Via", x.s.viaOf(req.Minor, req.HTTP2))
 	if req.HTTP2 && !stream && !length && req.Framing == h1.NoBody && expectsBody(req.Method) {

@@ -105,6 +105,7 @@ func New(opts Options, settings *Settings) (*Server, error) {
 		return nil, err
 	}
 	opts.Metrics.SetBudgets(s.budgets)
+	opts.Metrics.SetCircuits(s.circuits)
 	opts.Metrics.SetBufferedBytes(func() float64 { return float64(s.buffered.used.Load()) })
 	s.watcher = newWatcher(s.now, opts.Quiet)
 	return s, nil

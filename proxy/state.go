@@ -249,7 +249,7 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 		// Connections that go on using an authority do not come here for it: they
 		// leave a mark, which is a second chance.
 		e := st.recent.Back()
-		if !e.Value.(*authority).used.Swap(false) {
+		if a := e.Value.(*authority); !a.used.Swap(false) && !st.configured(a.key) {
 			st.drop(e)
 			break
 		}
@@ -261,6 +261,15 @@ func (st *state) authority(k authorityKey, now time.Time) *authority {
 	}
 	st.authorities[k] = st.recent.PushFront(a)
 	return a
+}
+
+// configured reports whether an authority is an endpoint itself, for the hosts that
+// the upstream names. Those are few, and their state is not forgotten because a
+// wildcard has hosts without number.
+func (st *state) configured(k authorityKey) bool {
+	return k.named && k.endpoint && slices.ContainsFunc(st.policy.Endpoints, func(e policy.Endpoint) bool {
+		return e.Host == k.host && e.Port == k.port && (e.Scheme == "https") == k.https && e.Path == k.path
+	})
 }
 
 // scopeOf returns whose limits an authority is under.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -188,18 +189,25 @@ func (q *question) lookup(p *place) bool {
 	return p.refused == ""
 }
 
-// atEndpoint sends the request to its upstream's endpoint.
+// atEndpoint sends the request to its upstream's endpoints.
 func (q *question) atEndpoint(p *place, path string) *place {
-	e := p.upstream.Endpoints[0]
-	p.sentTo = e.Scheme + "://" + hostPortOf(e) + e.Path + path
 	host := "the endpoint's"
 	if p.upstream.PreserveHost {
 		host = "the client's"
 	}
-	p.sentTo += " (the upstream's endpoint; Host is " + host + ")"
-	p.secure = e.Scheme == "https"
+	all := p.upstream.Endpoints
+	if len(all) > 1 {
+		p.sentTo = fmt.Sprintf("one of %s (of two at random the less busy; a retry goes to another; Host is %s)", places(p.upstream, path), host)
+	} else {
+		p.sentTo = fmt.Sprintf("%s (the upstream's endpoint; Host is %s)", places(p.upstream, path), host)
+	}
+	p.secure = slices.ContainsFunc(all, func(e policy.Endpoint) bool { return e.Scheme == "https" })
 	q.aim(p, path)
-	q.admit(p, e.Host, e.Port, true)
+	for _, e := range all {
+		if q.admit(p, e.Host, e.Port, true); p.refused == "" {
+			break
+		}
+	}
 	return p
 }
 

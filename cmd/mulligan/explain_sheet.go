@@ -47,6 +47,7 @@ func (q *question) describe(s *sheet, p *place) {
 	}
 	s.row("budget", "%s", whyBudget(p))
 	s.row("timeouts", "%s", q.timeouts(p))
+	q.describeLimits(s, p)
 }
 
 // describeTunnel says what a tunnel hides, and how to have requests seen.
@@ -187,6 +188,9 @@ func whyBudget(p *place) string {
 		number(b.Burst), number(b.Ratio), b.Window)
 	if b.MinPerSecond > 0 {
 		text += fmt.Sprintf(", each second %s", number(b.MinPerSecond))
+	}
+	if p.route.Retry.CountClientRetries {
+		text += "; a retry by the client's own library takes one too"
 	}
 	if !p.named {
 		text += "; kept for this host alone"

@@ -54,7 +54,7 @@ var rules = []rule{
 		because: "certificates are made for whoever asks: who may ask, the proxy knows",
 	},
 	{
-		path: "mulligan/proxy", imports: []string{"mulligan/policy", "mulligan/metrics", "mulligan/proxy/..."},
+		path: "mulligan/proxy", imports: []string{"mulligan/policy", "mulligan/metrics", "mulligan/proxy/...", "golang.org/x/time/rate"},
 		because: "the proxy gets its configuration and its admin port from cmd, where parts meet",
 	},
 	{
@@ -173,6 +173,8 @@ func TestImportRules(t *testing.T) {
 		{"mulligan/proxy/certs", "mulligan/policy", false},
 		{"mulligan/proxy", "mulligan/proxy/certs", true},
 		{"mulligan/proxy", "golang.org/x/net/http2", false},
+		{"mulligan/proxy", "golang.org/x/time/rate", true},
+		{"mulligan/policy", "golang.org/x/time/rate", false},
 		{"mulligan/proxy", "mulligan/proxy/h1", true},
 		{"mulligan/proxy", "mulligan/policy", true},
 		{"mulligan/proxy", "mulligan/policy/config", false},
