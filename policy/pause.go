@@ -19,12 +19,16 @@ type Pause struct {
 	by  map[uint64]time.Time // credentials' hash → until when
 }
 
-// Everybody is the key of what holds back all credentials.
+// Everybody is the key of what holds back all credentials, and of requests that
+// have none.
 const Everybody = 0
 
 // Hold holds back until the time, for one credential's key or Everybody. A later
 // time that is known already stays.
 func (p *Pause) Hold(key uint64, until, now time.Time) {
+	if !until.After(now) {
+		return
+	}
 	p.any.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +56,7 @@ func (p *Pause) shrink(now time.Time) {
 		switch {
 		case !until.After(now):
 			delete(p.by, key)
-		case first == 0 || until.Before(p.by[first]):
+		case first == Everybody || until.Before(p.by[first]): // which is no key in there
 			first = key
 		}
 	}
@@ -66,10 +70,13 @@ func (p *Pause) Any() bool { return p.any.Load() }
 
 // Left returns for how long a request with the credentials is held back.
 func (p *Pause) Left(key uint64, now time.Time) time.Duration {
+	if !p.any.Load() {
+		return 0
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := p.all.Sub(now)
-	if key != Everybody && p.by != nil {
+	if key != Everybody {
 		left = max(left, p.by[key].Sub(now))
 	}
 	return max(0, left)

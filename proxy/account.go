@@ -40,7 +40,7 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 func (x *exchange) noteLatency(took time.Duration, failed bool) {
 	now := x.attemptAt.Add(took)
 	if failed && x.auth.circuit() != nil {
-		if took < x.auth.latency.Value(now) {
+		if took < x.auth.latency.Value(now, 1) {
 			return
 		}
 		failed = false

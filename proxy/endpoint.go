@@ -97,7 +97,8 @@ func (x *exchange) choose(now time.Time, retry bool) (i int, wait time.Duration)
 	var marks [policy.MaxEndpoints]uint8
 	loads, least := few[:0], uint8(math.MaxUint8)
 	for i, a := range x.places {
-		load := policy.Load{InFlight: int(a.inFlight.Load()), Latency: a.latency.Value(now)}
+		load := policy.Load{InFlight: int(a.inFlight.Load())}
+		load.Latency = a.latency.Value(now, load.InFlight)
 		if b := a.circuit(); b != nil {
 			if left := b.Wait(now); left > 0 {
 				load.Skip = true
