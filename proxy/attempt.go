@@ -337,6 +337,9 @@ const http11Required = 0xd
 // answered is an attempt with a response head: a small body is held until it is
 // whole, then policy gets to know what came.
 func (x *exchange) answered() result {
+	if x.beside != nil && !x.isLane {
+		x.beside.answered()
+	}
 	if x.resp.Status == 101 {
 		switch x.body.stopPump(x.uc); {
 		case !x.upgrades() || !x.body.done.Load() || !x.uc.Finished():

@@ -267,6 +267,10 @@ func (c *clientConn) close() {
 // end gives back what the request held.
 func (x *exchange) end() {
 	x.leaveFlight()
+	if x.beside != nil { // only a panic has left it
+		x.beside.drop()
+		x.beside = nil
+	}
 	x.body.x = x
 	x.body.stopPump(x.uc) // only a panic has left one
 	if x.uc != nil {

@@ -23,6 +23,7 @@ type race struct {
 	over    bool // no lane is begun any more: the attempt itself has ended
 	lanes   []*lane
 	running int        // lanes that have not ended
+	left    int        // lanes whose end was not taken in yet
 	winner  *lane      // the first to get an acceptable response, if it was before the attempt itself
 	late    bool       // the attempt itself is past timeout.attempt, and goes on for the lanes' sake
 	ended   chan *lane // in the order of their ends
@@ -103,8 +104,10 @@ func (h *race) begin() {
 	if h.over || len(h.lanes) >= h.most || h.main.s.draining() {
 		return
 	}
-	if !h.main.body.buffered() {
-		h.timer.Reset(h.delay) // its end is still on its way
+	if b := &h.main.body; !b.buffered() {
+		if b.keeping.Load() {
+			h.timer.Reset(h.delay) // its end is still on its way
+		}
 		return
 	}
 	l := h.newLane()
@@ -113,6 +116,7 @@ func (h *race) begin() {
 	}
 	h.lanes = append(h.lanes, l)
 	h.running++
+	h.left++
 	if len(h.lanes) < h.most {
 		h.timer.Reset(h.delay)
 	}
@@ -244,6 +248,24 @@ func (h *race) goesOn(x *exchange) bool {
 		}
 	}
 	return true
+}
+
+// answered says that the attempt itself has a response: whether that is whole is not
+// worth another attempt.
+func (h *race) answered() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.most = len(h.lanes)
+}
+
+// drop ends a race that nobody settles any more.
+func (h *race) drop() {
+	h.timer.Stop()
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	f := finish{race: h, counted: true}
+	f.cancel()
 }
 
 // begun is how many lanes there are.

@@ -22,7 +22,7 @@ func (h *race) settle(r result) result {
 	x := h.main
 	x.number += len(lanes)
 	x.c.watch.calm(causeBeaten, x.uc)
-	f := finish{race: h, stands: r, left: len(lanes)}
+	f := finish{race: h, stands: r}
 	switch {
 	case winner != nil:
 		f.take(winner)
@@ -43,7 +43,6 @@ type finish struct {
 	*race
 	stands  result // what it comes to, as things are; the exchange has the response
 	counted bool   // the attempt that this is of is accounted for
-	left    int    // lanes whose end was not taken in yet
 	taken   *lane  // whose result it was that stands, at last
 }
 
