@@ -37,7 +37,9 @@ func (f *fields) read(h h1.Header, ownID string) {
 		case h1.NameConnection:
 			f.options = f.options || namesFields(h[i].Value)
 		case h1.NameOther:
-			f.readOther(&h[i])
+			if readLengths>>len(h[i].Name)&1 != 0 {
+				f.readOther(&h[i])
+			}
 		}
 	}
 }
@@ -91,6 +93,11 @@ func forwardTrailer(trailer, header h1.Header) h1.Header {
 	}
 	return kept
 }
+
+// readLengths has a bit for the length of each name that readOther knows: most
+// fields are none of those, and cost no more than the look at it.
+const readLengths uint64 = 1<<len(clientPolicyHeader) | 1<<len("retry-attempt") | 1<<len("amz-sdk-retry") | 1<<len("amz-sdk-request") |
+	1<<len("x-goog-api-client") | 1<<len("x-stainless-retry-count") | 1<<len("grpc-previous-rpc-attempts")
 
 func (f *fields) readOther(field *h1.Field) {
 	if isClientPolicy(field) {
