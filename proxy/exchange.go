@@ -35,6 +35,8 @@ type exchange struct {
 	session policy.Session
 	body    requestBody
 
+	failedAt failedAddrs // what its attempts have failed at
+
 	began     time.Time
 	windowFor atomic.Int64 // ns left of the window while its clock stands still
 
@@ -83,6 +85,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.to = target{}
 	x.up, x.route, x.count, x.auth, x.places = nil, nil, nil, nil, nil
 	x.number = 0
+	x.failedAt.n = 0
 	x.accounted = false
 	x.continued = false
 	x.forgetInterim()

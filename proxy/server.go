@@ -39,9 +39,11 @@ type Options struct {
 	// Quiet, where set, is called when no request has been under way for a second,
 	// after there were some.
 	Quiet func()
-	// Listen and Dial replace net's, for tests. With Dial the guard is not asked.
-	Listen func(network, address string) (net.Listener, error)
-	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	// Listen, Dial and Resolve replace net's, for tests. With Dial neither the guard
+	// nor a resolver is asked.
+	Listen  func(network, address string) (net.Listener, error)
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // Server is the proxy: its listeners, their connections, and what lasts of each
