@@ -32,6 +32,7 @@ type replica struct {
 	opened   atomic.Int32 // connections
 	requests atomic.Int32
 	fails    atomic.Bool
+	protocol atomic.Value // of the last request
 }
 
 func (r *replica) Accept() (net.Conn, error) {
@@ -45,7 +46,8 @@ func (r *replica) Accept() (net.Conn, error) {
 func (r *replica) Close() error   { return r.ln.Close() }
 func (r *replica) Addr() net.Addr { return r.ln.Addr() }
 
-func (r *replica) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.protocol.Store(req.Proto)
 	r.requests.Add(1)
 	if r.fails.Load() {
 		w.WriteHeader(503)

@@ -66,6 +66,7 @@ type Server struct {
 	beyondLoopback bool
 	buffered       ledger
 	watcher        *watcher
+	checks         checks
 
 	listeners []net.Listener
 	addrs     []string          // of listeners, as configured
@@ -94,6 +95,7 @@ func New(opts Options, settings *Settings) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.checks.server = s
 	s.intercepting = s.interceptConfig()
 	if err := s.identify(); err != nil {
 		return nil, err
@@ -173,8 +175,9 @@ func (s *Server) ListenAddr(configured string) net.Addr {
 	return nil
 }
 
-// Start accepts connections until Shutdown or Close.
+// Start accepts connections, and checks endpoints, until Shutdown or Close.
 func (s *Server) Start() {
+	s.checks.start()
 	for i, ln := range s.listeners {
 		s.accepting.Go(func() { s.accept(ln, s.addrs[i]) })
 	}
@@ -271,6 +274,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeListeners()
 	s.accepting.Wait()
 	err := s.emptyOut(ctx)
+	s.checks.stop()
 	s.watcher.stop()
 	s.statesMu.Lock()
 	defer s.statesMu.Unlock()
