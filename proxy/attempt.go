@@ -121,6 +121,7 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 		w.quit = x.s.drain
 	}
 	for {
+		x.elsewhere(&w)
 		uc, reused, err := x.auth.links.Get(x.contextFn, w)
 		if !errors.Is(err, h1.ErrPoolClosed) {
 			return uc, reused, err
@@ -138,6 +139,7 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 // with timeout.connect.
 func (x *exchange) dialContext() context.Context {
 	ctx := withConnectTimeout(x.c.watch.context(), x.route.Timeout.Connect)
+	ctx = withFailedAddrs(ctx, &x.failedAt)
 	if x.connect && x.auth.peer.parent != nil { // a tunnel of its own: a parent is told of all hops
 		if via := x.req.Header.Joined(h1.NameVia); via != "" {
 			ctx = context.WithValue(ctx, receivedViaKey{}, via)
@@ -305,6 +307,7 @@ func (x *exchange) stallFault() fault {
 func (x *exchange) endAttempt() {
 	x.body.stopPump(x.uc)
 	x.wrote = x.wrote && x.uc != nil && x.uc.Written() > 0
+	x.failedHere()
 	x.dropConn()
 }
 
@@ -366,6 +369,7 @@ func (x *exchange) answered() result {
 		o.ReadHeader(x.respField, x.keyed(), time.Now())
 	}
 	if x.broken {
+		x.failedHere()
 		x.body.stopPump(x.uc)
 		x.dropConn()
 	}

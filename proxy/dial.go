@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"mulligan/proxy/h1"
 )
 
 // dialError says at which step of making a connection it failed, so that the
@@ -44,6 +46,7 @@ type peer struct {
 	exempt bool        // a configured endpoint
 	plain  bool        // an http:// request through parent goes there in absolute-form
 	parent *url.URL    // parent_proxy; nil: dial directly
+	addrs  nameAddrs   // of host, where it is a name that was dialled directly
 }
 
 func (p *peer) addr() string { return hostport(dotted(p.host), p.port) }
@@ -88,6 +91,7 @@ func (s *Server) dial(ctx context.Context, p *peer) (net.Conn, error) {
 	t := tls.Client(below, p.tlsFor(ctx))
 	if err := t.HandshakeContext(ctx); err != nil {
 		conn.Close()
+		failedAddrsOf(ctx).add(h1.RemoteAddr(conn))
 		return nil, &dialError{stepTLS, err}
 	}
 	return &tlsConn{t, below}, nil
@@ -154,7 +158,7 @@ func (c *tlsConn) NetConn() net.Conn { return c.below }
 func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn, error) {
 	parent := p.parent
 	if parent == nil {
-		conn, err := s.dialJudged(ctx, snap.guard, p.addr(), p.exempt)
+		conn, err := s.dialJudged(ctx, snap.guard, p.addr(), p.exempt, &p.addrs)
 		if err != nil {
 			return nil, &dialError{stepConnect, err}
 		}
@@ -163,7 +167,7 @@ func (s *Server) dialTCP(ctx context.Context, snap *snapshot, p *peer) (net.Conn
 	if err := judgeBehindParent(ctx, snap.guard, p); err != nil {
 		return nil, &dialError{stepConnect, err}
 	}
-	conn, err := s.dialJudged(ctx, snap.guard, parentAddr(parent), true)
+	conn, err := s.dialJudged(ctx, snap.guard, parentAddr(parent), true, nil)
 	if err != nil {
 		return nil, &dialError{stepConnect, err}
 	}
@@ -202,15 +206,27 @@ func judgeBehindParent(ctx context.Context, g *guard, p *peer) error {
 	return nil
 }
 
-// dialJudged dials, and lets the guard see the address after name resolution.
-func (s *Server) dialJudged(ctx context.Context, g *guard, addr string, exempt bool) (net.Conn, error) {
+// dialJudged dials, and lets the guard see the address after name resolution. Which
+// addresses a name has is noted in found, where that is not nil.
+func (s *Server) dialJudged(ctx context.Context, g *guard, addr string, exempt bool, found *nameAddrs) (net.Conn, error) {
 	if s.opts.Dial != nil {
 		return s.opts.Dial(ctx, "tcp", addr)
 	}
-	if host, port, err := net.SplitHostPort(addr); err == nil && isLocalhost(host) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if isLocalhost(host) {
 		return g.dialLocalhost(ctx, port, exempt)
 	}
-	return g.dial(ctx, addr, exempt)
+	if _, err := netip.ParseAddr(host); err == nil {
+		return g.dial(ctx, addr, exempt)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	return s.dialName(ctx, g, host, uint16(n), exempt, found)
 }
 
 // dialLocalhost dials what RFC 6761 6.3 says that localhost, and every name under
@@ -234,27 +250,16 @@ func (g *guard) dialLocalhost(ctx context.Context, port string, exempt bool) (ne
 	return nil, err
 }
 
-// dial dials an address; the guard judges what a name in it turns out to be.
+// dial dials an address; the guard judges it as it is about to be dialled.
 func (g *guard) dial(ctx context.Context, addr string, exempt bool) (net.Conn, error) {
-	// Of a name with several addresses the dialer tries all, and returns the error
-	// of only one.
-	var refused atomic.Pointer[deniedError]
 	d := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		err = g.judge(ap, exempt)
-		if denied := new(deniedError); errors.As(err, &denied) {
-			refused.Store(denied)
-		}
-		return err
+		return g.judge(ap, exempt)
 	}}
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if denied := refused.Load(); err != nil && denied != nil {
-		return nil, denied
-	}
-	return conn, err
+	return d.DialContext(ctx, "tcp", addr)
 }
 
 // parentAddr is the address of parent_proxy to dial.

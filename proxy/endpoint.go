@@ -128,6 +128,9 @@ func (x *exchange) against(i int, now time.Time, retry bool) (marks uint8) {
 	if retry && a.pause.Any() && a.pause.Left(x.credentials(), now) > 0 {
 		marks |= isPaused
 	}
+	if x.up.unhealthy(i) {
+		marks |= isUnhealthy
+	}
 	if x.tried&(1<<i) != 0 {
 		marks |= isTried
 		if i == x.at {

@@ -36,6 +36,8 @@ type exchange struct {
 	grant   grant
 	body    requestBody
 
+	failedAt failedAddrs // what its attempts have failed at
+
 	began     time.Time
 	sentAt    atomic.Int64 // when the attempt's request was sent, by the server's clock; only with a circuit breaker
 	windowFor atomic.Int64 // ns left of the window while its clock stands still
@@ -94,6 +96,7 @@ func (x *exchange) begin(req *h1.Request, snap *snapshot) {
 	x.up, x.route, x.count, x.auth, x.places = nil, nil, nil, nil, nil
 	x.number = 0
 	x.wrote, x.first = false, false
+	x.failedAt.n = 0
 	x.accounted = false
 	x.continued = false
 	x.forgetInterim()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -56,6 +57,14 @@ type wanted struct {
 	maxIdle time.Duration   // it has been idle for less
 	http1   bool            // one that an upgrade is possible on
 	quit    <-chan struct{} // ends the waiting for a free one; nil: nothing does
+
+	avoid []netip.AddrPort // addresses to go to only where there are no others
+	other bool             // there is another to dial
+}
+
+// avoids reports whether a connection is to one of the addresses to avoid.
+func (w *wanted) avoids(c *h1.ClientConn) bool {
+	return len(w.avoid) > 0 && slices.Contains(w.avoid, c.RemoteAddr())
 }
 
 func newLinks(dial func(context.Context) (net.Conn, error), withTLS bool, cfg h1.PoolConfig) *links {
@@ -101,13 +110,13 @@ func (l *links) dial(ctx func() context.Context, w wanted, how way) (upstreamSid
 		return l.single(ctx, w, how.room)
 	}
 	uc, reused, err := l.single(ctx, w, how.room)
-	uc, err = l.dialled(uc, reused, err)
+	uc, err = l.dialled(w, uc, reused, err)
 	return uc, reused, err
 }
 
 // single gets a connection for one request at a time, or a new one.
 func (l *links) single(ctx func() context.Context, w wanted, elsewhere <-chan struct{}) (upstreamSide, bool, error) {
-	uc, reused, err := l.pool.Get(ctx, w.maxIdle, w.quit, elsewhere)
+	uc, reused, err := l.pool.Get(ctx, h1.Want{MaxIdle: w.maxIdle, Avoid: w.avoid, Other: w.other, Quit: w.quit, Elsewhere: elsewhere})
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,7 +139,7 @@ func (l *links) mayRefuse() bool {
 func (l *links) makeWay() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cfg.Max == 0 || l.pool.Open() < l.cfg.Max || l.pool.Idle() > 0 {
+	if l.placeLeft() {
 		return
 	}
 	for _, c := range l.shared {
@@ -185,18 +194,15 @@ func (l *links) open(w wanted) (*h2.ClientStream, way) {
 	if how.http1 {
 		return nil, how
 	}
-	for _, c := range slices.Backward(l.shared) {
-		if w.maxIdle != anyIdle && h1.Now()-c.IdleSince() >= int64(w.maxIdle) {
-			if c.Room() {
-				how.stale = c // it might have died unnoticed, and this request could not be sent again
-			}
-			continue
-		}
-		if stream := c.Open(); stream != nil {
-			return stream, way{}
-		}
+	stream, stale := l.onShared(&w, false)
+	if stream == nil && stale == nil && len(w.avoid) > 0 && !(w.other && l.placeLeft()) {
+		stream, stale = l.onShared(&w, true)
 	}
-	if how.stale != nil {
+	switch {
+	case stream != nil:
+		return stream, way{}
+	case stale != nil:
+		how.stale = stale
 		return nil, how
 	}
 	how.wait = l.dialing
@@ -204,9 +210,36 @@ func (l *links) open(w wanted) (*h2.ClientStream, way) {
 	return nil, how
 }
 
+// onShared opens a stream of a shared connection to an address that is to be
+// avoided, or is not; else it returns a connection that may have died unnoticed, where
+// the request could not be sent again. mu is held.
+func (l *links) onShared(w *wanted, avoided bool) (stream *h2.ClientStream, stale *sharedConn) {
+	for _, c := range slices.Backward(l.shared) {
+		if w.avoids(c.place) != avoided {
+			continue
+		}
+		if w.maxIdle != anyIdle && h1.Now()-c.IdleSince() >= int64(w.maxIdle) {
+			if c.Room() {
+				stale = c
+			}
+			continue
+		}
+		if stream := c.Open(); stream != nil {
+			return stream, nil
+		}
+	}
+	return nil, stale
+}
+
+// placeLeft reports whether the pool has a place for a new connection now, or can
+// make one.
+func (l *links) placeLeft() bool {
+	return l.cfg.Max == 0 || l.pool.Open() < l.cfg.Max || l.pool.Idle() > 0
+}
+
 // dialled takes what single returned. A new connection that turns out to speak
 // HTTP/2 is kept for all, and its first stream is returned in its place.
-func (l *links) dialled(uc upstreamSide, reused bool, err error) (upstreamSide, error) {
+func (l *links) dialled(w wanted, uc upstreamSide, reused bool, err error) (upstreamSide, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dialing {
@@ -228,14 +261,16 @@ func (l *links) dialled(uc upstreamSide, reused bool, err error) (upstreamSide, 
 		return uc, nil
 	}
 	l.speaks = http2
-	return l.share(place), nil
+	return l.share(w, place), nil
 }
 
 // share keeps a connection for all, and opens its first stream. One that nobody
 // else will need ends with that.
-func (l *links) share(place *h1.ClientConn) *h2.ClientStream {
+func (l *links) share(w wanted, place *h1.ClientConn) *h2.ClientStream {
 	c := &sharedConn{place: place}
-	surplus := slices.ContainsFunc(l.shared, func(other *sharedConn) bool { return other.Room() })
+	surplus := slices.ContainsFunc(l.shared, func(other *sharedConn) bool {
+		return other.Room() && (!w.avoids(other.place) || w.avoids(place))
+	})
 	l.shared = append(l.shared, c)
 	var stream *h2.ClientStream
 	c.ClientConn, stream = h2.Begin(place.NetConn(), h2.ClientConfig{IdleTimeout: l.cfg.Idle, OnRoom: l.room.ring, OnClose: func() { l.lose(c) }})

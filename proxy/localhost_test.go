@@ -89,7 +89,7 @@ func dialName(t *testing.T, g *guard, host string, port int) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	return new(Server).dialJudged(ctx, g, net.JoinHostPort(host, strconv.Itoa(port)), false)
+	return new(Server).dialJudged(ctx, g, net.JoinHostPort(host, strconv.Itoa(port)), false, nil)
 }
 
 func second(_ net.Conn, err error) error { return err }

@@ -49,6 +49,7 @@ func (x *exchange) run() {
 			x.finish(r, d)
 			return
 		}
+		x.failedWith(r.outcome)
 		began := time.Now()
 		if stop := x.wait(d.Wait); stop != policy.Going {
 			x.log.waited(time.Since(began))

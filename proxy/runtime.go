@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"mulligan/metrics"
@@ -63,6 +64,8 @@ type end struct {
 	policy.Endpoint
 	https     bool
 	authority []byte // as the Host field has it
+
+	unhealthy *atomic.Bool // by its checks; nil: there are none
 }
 
 // Reload takes new settings. All that can fail is done first; then one pointer
@@ -104,6 +107,7 @@ func (s *Server) Reload(next *Settings) error {
 	s.buffered.limit.Store(next.BufferTotal)
 	s.retire(names)
 	s.warnNewListens(snap)
+	s.checks.apply(snap)
 	s.snap.Store(snap)
 	if fresh { // after the swap, so that no new connection is made under the old rules
 		for _, u := range snap.upstreams {
@@ -154,7 +158,7 @@ func (s *Server) join(u *policy.Upstream, t *peerTLS, parent *url.URL, now time.
 	}
 	joined := &upstream{Upstream: u, metrics: s.opts.Metrics.Upstream(u.Name, names), routes: map[*policy.Route]*metrics.Route{}, state: st, tls: t}
 	for _, e := range u.Endpoints {
-		joined.ends = append(joined.ends, end{e, e.Scheme == "https", []byte(endpointAuthority(e.Scheme, e.Host, e.Port))})
+		joined.ends = append(joined.ends, end{Endpoint: e, https: e.Scheme == "https", authority: []byte(endpointAuthority(e.Scheme, e.Host, e.Port))})
 	}
 	joined.limited = len(u.Endpoints) > 1 || u.Breaker.On() || u.Concurrency.Max > 0 || u.RateLimit.PerSecond > 0
 	for _, r := range routes {

@@ -39,9 +39,11 @@ type Options struct {
 	// Quiet, where set, is called when no request has been under way for a second,
 	// after there were some.
 	Quiet func()
-	// Listen and Dial replace net's, for tests. With Dial the guard is not asked.
-	Listen func(network, address string) (net.Listener, error)
-	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	// Listen, Dial and Resolve replace net's, for tests. With Dial neither the guard
+	// nor a resolver is asked.
+	Listen  func(network, address string) (net.Listener, error)
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // Server is the proxy: its listeners, their connections, and what lasts of each
@@ -64,6 +66,7 @@ type Server struct {
 	beyondLoopback bool
 	buffered       ledger
 	watcher        *watcher
+	checks         checks
 
 	listeners []net.Listener
 	addrs     []string          // of listeners, as configured
@@ -92,6 +95,7 @@ func New(opts Options, settings *Settings) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.checks.server = s
 	s.intercepting = s.interceptConfig()
 	if err := s.identify(); err != nil {
 		return nil, err
@@ -172,8 +176,9 @@ func (s *Server) ListenAddr(configured string) net.Addr {
 	return nil
 }
 
-// Start accepts connections until Shutdown or Close.
+// Start accepts connections, and checks endpoints, until Shutdown or Close.
 func (s *Server) Start() {
+	s.checks.start()
 	for i, ln := range s.listeners {
 		s.accepting.Go(func() { s.accept(ln, s.addrs[i]) })
 	}
@@ -270,6 +275,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeListeners()
 	s.accepting.Wait()
 	err := s.emptyOut(ctx)
+	s.checks.stop()
 	s.watcher.stop()
 	s.statesMu.Lock()
 	defer s.statesMu.Unlock()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/netip"
 	"sync/atomic"
 
 	"mulligan/proxy/h1"
@@ -88,6 +89,7 @@ type upstreamSide interface {
 	closer
 	Written() int64
 	Failed() bool
+	RemoteAddr() netip.AddrPort
 }
 
 var (

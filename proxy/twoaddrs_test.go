@@ -34,7 +34,7 @@ func TestDenialIsNotHiddenByAnotherAddress(t *testing.T) {
 	g := &guard{own: newOwnListeners([]net.Addr{addr})}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := new(Server).dialJudged(ctx, g, net.JoinHostPort("two.invalid.", strconv.Itoa(addr.Port)), false)
+	conn, err := new(Server).dialJudged(ctx, g, net.JoinHostPort("two.invalid.", strconv.Itoa(addr.Port)), false, nil)
 	if err == nil {
 		conn.Close()
 	}

@@ -78,7 +78,7 @@ func TestNoAllocations(t *testing.T) {
 	defer p.Close()
 	response := []byte(typicalResponse)
 	call := func() {
-		c, _, err := p.Get(context.Background, 1<<40, nil, nil)
+		c, _, err := p.Get(context.Background, Want{MaxIdle: 1 << 40})
 		if err != nil {
 			t.Fatal(err)
 		}

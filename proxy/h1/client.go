@@ -3,6 +3,7 @@ package h1
 import (
 	"bytes"
 	"net"
+	"net/netip"
 	"sync/atomic"
 )
 
@@ -31,6 +32,20 @@ type ClientConn struct {
 
 	idleSince atomic.Int64
 	keepAlive int64 // the server's Keep-Alive timeout in seconds; -1: none said
+}
+
+// RemoteAddr is the address that the connection was dialled to; see RemoteAddr.
+func (c *ClientConn) RemoteAddr() netip.AddrPort { return RemoteAddr(c.nc) }
+
+// RemoteAddr is the address that a connection was dialled to, an IPv4 one always
+// written as such; not valid where it is none of TCP.
+func RemoteAddr(nc net.Conn) netip.AddrPort {
+	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	ap := tcp.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
 // NewClientConn makes nc a connection to an upstream. A *net.TCPConn or

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -51,17 +52,28 @@ func NewPool(dial func(context.Context) (net.Conn, error), cfg PoolConfig) *Pool
 	return &Pool{dial: dial, cfg: cfg}
 }
 
-// Get returns a connection: the most recently used idle one that was idle for
-// less than maxIdle and is within what its server promised to keep it; else a
-// new one. A maxIdle of 0 means a new one in any case. While all are busy it
-// waits its turn, until quit or elsewhere is closed; nil channels are not waited
-// for. ctx is called only if there is something to wait for.
+// Want says what connection a request can go onto, and how long it waits for one.
+type Want struct {
+	MaxIdle time.Duration // it has been idle for less; 0: a new one in any case
+
+	// Addresses that connections are taken to only where there are no others; with
+	// Other, that there is another address to dial, not even then.
+	Avoid []netip.AddrPort
+	Other bool
+
+	// Channels that end the waiting when they are closed; nil: nothing does.
+	Quit, Elsewhere <-chan struct{}
+}
+
+// Get returns a connection: the most recently used idle one that w allows and that
+// is within what its server promised to keep it; else a new one. While all are busy
+// it waits its turn. ctx is called only if there is something to wait for.
 //
 // Whether a reused connection is still good (Check) is looked at when its first
 // byte is written, where it costs least and can be trusted most: the message
 // then fails with NothingWritten, and the caller gets another connection.
-func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration, quit, elsewhere <-chan struct{}) (c *ClientConn, reused bool, err error) {
-	c, slot, err := p.take(maxIdle)
+func (p *Pool) Get(ctx func() context.Context, w Want) (c *ClientConn, reused bool, err error) {
+	c, slot, err := p.take(&w)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -71,17 +83,17 @@ func (p *Pool) Get(ctx func() context.Context, maxIdle time.Duration, quit, else
 	case slot:
 		return p.connect(ctx())
 	}
-	return p.wait(ctx(), maxIdle, quit, elsewhere)
+	return p.wait(ctx(), w)
 }
 
 // take returns an idle connection, or a slot to dial a new one in, or neither.
-func (p *Pool) take(maxIdle time.Duration) (c *ClientConn, slot bool, err error) {
+func (p *Pool) take(w *Want) (c *ClientConn, slot bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, false, ErrPoolClosed
 	}
-	if c := p.pick(maxIdle); c != nil {
+	if c := p.pick(w); c != nil {
 		return c, false, nil
 	}
 	return nil, p.slot(), nil
@@ -111,8 +123,8 @@ func (p *Pool) connect(ctx context.Context) (*ClientConn, bool, error) {
 }
 
 // wait waits until a connection or a slot is handed over.
-func (p *Pool) wait(ctx context.Context, maxIdle time.Duration, quit, elsewhere <-chan struct{}) (*ClientConn, bool, error) {
-	w := &waiter{maxIdle: maxIdle, ready: make(chan struct{})}
+func (p *Pool) wait(ctx context.Context, want Want) (*ClientConn, bool, error) {
+	w := &waiter{Want: want, ready: make(chan struct{})}
 	if err := p.queue(w); err != nil {
 		return nil, false, err
 	}
@@ -121,10 +133,10 @@ func (p *Pool) wait(ctx context.Context, maxIdle time.Duration, quit, elsewhere 
 	case <-ctx.Done():
 		p.abandon(w)
 		return nil, false, fmt.Errorf("%w: %w", ErrPoolFull, context.Cause(ctx))
-	case <-quit:
+	case <-w.Quit:
 		p.abandon(w)
 		return nil, false, ErrPoolFull
-	case <-elsewhere:
+	case <-w.Elsewhere:
 		p.abandon(w)
 		return nil, false, ErrElsewhere
 	}
@@ -173,7 +185,7 @@ func (p *Pool) abandon(w *waiter) {
 func (p *Pool) serve() {
 	for p.waiters.len() > 0 {
 		w := p.waiters.first()
-		if w.conn = p.pick(w.maxIdle); w.conn == nil && !p.slot() {
+		if w.conn = p.pick(&w.Want); w.conn == nil && !p.slot() {
 			return
 		}
 		p.waiters.remove(w)

@@ -40,7 +40,7 @@ const anyIdle = time.Hour
 // get takes a connection that must be there at once.
 func get(t *testing.T, p *Pool, maxIdle time.Duration) (*ClientConn, bool) {
 	t.Helper()
-	c, reused, err := p.Get(context.Background, maxIdle, nil, nil)
+	c, reused, err := p.Get(context.Background, Want{MaxIdle: maxIdle})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestPoolDialFails(t *testing.T) {
 		p := NewPool(u.dial, PoolConfig{Max: 1})
 		defer p.Close()
 		for range 3 {
-			if _, _, err := p.Get(context.Background, anyIdle, nil, nil); err != u.fail {
+			if _, _, err := p.Get(context.Background, Want{MaxIdle: anyIdle}); err != u.fail {
 				t.Error(err)
 			}
 		}
@@ -304,7 +304,7 @@ func TestWaiterOfAClosedPool(t *testing.T) {
 	get(t, p, anyIdle)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	_, _, err := p.Get(func() context.Context { p.Close(); return ctx }, anyIdle, nil, nil)
+	_, _, err := p.Get(func() context.Context { p.Close(); return ctx }, Want{MaxIdle: anyIdle})
 	if !errors.Is(err, ErrPoolClosed) {
 		t.Errorf("%v, want ErrPoolClosed", err)
 	}
@@ -317,12 +317,12 @@ func TestQueueIsQuit(t *testing.T) {
 	busy, _ := get(t, p, anyIdle)
 	quit := make(chan struct{})
 	close(quit)
-	if _, _, err := p.Get(context.Background, anyIdle, quit, nil); !errors.Is(err, ErrPoolFull) {
+	if _, _, err := p.Get(context.Background, Want{MaxIdle: anyIdle, Quit: quit}); !errors.Is(err, ErrPoolFull) {
 		t.Errorf("%v, want ErrPoolFull", err)
 	}
 	use(t, busy, up.last(), "")
 	p.Put(busy)
-	if _, _, err := p.Get(context.Background, anyIdle, quit, nil); err != nil {
+	if _, _, err := p.Get(context.Background, Want{MaxIdle: anyIdle, Quit: quit}); err != nil {
 		t.Errorf("%v, though one is free", err)
 	}
 }

@@ -21,21 +21,36 @@ func (p *Pool) expires(c *ClientConn) int64 {
 	return at
 }
 
-// pick takes out the most recently used connection that was idle for less than
-// maxIdle and has not expired, or returns nil.
-func (p *Pool) pick(maxIdle time.Duration) *ClientConn {
-	if maxIdle <= 0 || len(p.idle) == 0 {
+// pick takes out the most recently used connection that w allows and that has not
+// expired, or returns nil.
+func (p *Pool) pick(w *Want) *ClientConn {
+	if w.MaxIdle <= 0 || len(p.idle) == 0 {
 		return nil
 	}
-	now := Now()
-	for i := len(p.idle) - 1; i >= 0 && now-p.idle[i].IdleSince() < int64(maxIdle); i-- {
+	now, last := Now(), -1
+	for i := len(p.idle) - 1; i >= 0 && now-p.idle[i].IdleSince() < int64(w.MaxIdle); i-- {
 		// The server of the last one may have promised less than the others'.
-		if c := p.idle[i]; now < p.expires(c) {
+		c := p.idle[i]
+		switch {
+		case now >= p.expires(c):
+		case !w.avoids(c):
 			p.remove(i)
 			return c
+		case last < 0 && !w.Other:
+			last = i
 		}
 	}
-	return nil
+	if last < 0 {
+		return nil
+	}
+	c := p.idle[last]
+	p.remove(last)
+	return c
+}
+
+// avoids reports whether a connection is to one of the addresses to avoid.
+func (w *Want) avoids(c *ClientConn) bool {
+	return len(w.Avoid) > 0 && slices.Contains(w.Avoid, c.RemoteAddr())
 }
 
 // keep adds a connection to the idle ones.
@@ -97,10 +112,10 @@ func (p *Pool) wake() {
 // waiter is somebody who waits for a connection or a slot. Its fields are
 // guarded by the pool's lock until ready is closed.
 type waiter struct {
-	maxIdle time.Duration
-	ready   chan struct{}
-	conn    *ClientConn // nil: a slot
-	closed  bool        // the pool was closed
+	Want
+	ready  chan struct{}
+	conn   *ClientConn // nil: a slot
+	closed bool        // the pool was closed
 }
 
 // waiters is a queue, first come first served.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,7 @@ import (
 func waiting(p *Pool, ctx context.Context, maxIdle time.Duration) chan result {
 	done := make(chan result, 1)
 	go func() {
-		c, reused, err := p.Get(func() context.Context { return ctx }, maxIdle, nil, nil)
+		c, reused, err := p.Get(func() context.Context { return ctx }, Want{MaxIdle: maxIdle})
 		done <- result{c, reused, err}
 	}()
 	synctest.Wait()
@@ -99,7 +100,7 @@ func TestPoolCancelledWaiter(t *testing.T) {
 		if r := <-third; r.err != ErrPoolClosed {
 			t.Error(r.err)
 		}
-		if _, _, err := p.Get(context.Background, anyIdle, nil, nil); err != ErrPoolClosed {
+		if _, _, err := p.Get(context.Background, Want{MaxIdle: anyIdle}); err != ErrPoolClosed {
 			t.Error(err)
 		}
 		p.Put(a)
@@ -116,7 +117,7 @@ func TestPoolAbandon(t *testing.T) {
 	c, _ := get(t, p, anyIdle)
 	for _, handed := range []*ClientConn{c, nil} {
 		p.open = 1
-		next := &waiter{maxIdle: anyIdle, ready: make(chan struct{})}
+		next := &waiter{Want: Want{MaxIdle: anyIdle}, ready: make(chan struct{})}
 		p.waiters.push(next)
 		p.abandon(&waiter{conn: handed})
 		select {
@@ -189,7 +190,7 @@ func TestPoolUnderLoad(t *testing.T) {
 				if (i+j)%5 == 0 {
 					maxIdle = 0
 				}
-				c, _, err := p.Get(func() context.Context { return ctx }, maxIdle, nil, nil)
+				c, _, err := p.Get(func() context.Context { return ctx }, Want{MaxIdle: maxIdle})
 				switch {
 				case err != nil:
 					if !errors.Is(err, context.Canceled) {
@@ -232,4 +233,54 @@ func (c *counted) Read(p []byte) (int, error) {
 func (c *counted) Close() error {
 	c.once.Do(func() { c.open.Add(-1) })
 	return nil
+}
+
+// at is a connection that was dialled to an address.
+type at struct {
+	net.Conn
+	addr net.TCPAddr
+}
+
+func (a at) RemoteAddr() net.Addr { return &a.addr }
+
+// TestPoolAvoids: a connection to an address to avoid is taken only where there is
+// no other, and no other address to dial.
+func TestPoolAvoids(t *testing.T) {
+	dials := byte(0)
+	p := NewPool(func(context.Context) (net.Conn, error) {
+		dials++
+		nc, _ := net.Pipe()
+		return at{nc, net.TCPAddr{IP: net.IPv4(192, 0, 2, dials), Port: 80}}, nil
+	}, PoolConfig{Max: 2})
+	defer p.Close()
+	first, _ := get(t, p, anyIdle)
+	second, _ := get(t, p, anyIdle)
+	p.Put(first)
+	p.Put(second)
+	take := func(w Want) *ClientConn {
+		t.Helper()
+		w.MaxIdle = anyIdle
+		c, _, err := p.Get(context.Background, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Put(c)
+		return c
+	}
+	if take(Want{}) != second {
+		t.Error("not the one that was used last")
+	}
+	if take(Want{Avoid: []netip.AddrPort{second.RemoteAddr()}}) != first {
+		t.Error("not the one to the other address")
+	}
+	all := []netip.AddrPort{second.RemoteAddr(), first.RemoteAddr()}
+	if take(Want{Avoid: all}) != first {
+		t.Error("not the one that was used last, though there is no other address")
+	}
+	if c := take(Want{Avoid: all, Other: true}); c == first || c == second {
+		t.Error("not a new one, though there is another address")
+	}
+	if dials != 3 || p.Open() != 2 {
+		t.Error(dials, p.Open())
+	}
 }

@@ -2,6 +2,7 @@ package h2
 
 import (
 	"net"
+	"net/netip"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -55,6 +56,10 @@ type ClientStream struct {
 	place    int // in unsent
 	trailed  h1.Header
 }
+
+// RemoteAddr is the address that the stream's connection was dialled to; see
+// h1.RemoteAddr.
+func (s *ClientStream) RemoteAddr() netip.AddrPort { return h1.RemoteAddr(s.c.nc) }
 
 // NewClientConn makes nc a connection to an upstream, which has agreed to HTTP/2.
 // The preface and the SETTINGS are written at once.
