@@ -161,8 +161,10 @@ func (s *Session) schedule(d *Decision, o Outcome, st State, random float64) {
 		left = maxDuration
 	}
 	n := s.attempts + 1 // the retry that would follow
-	if hint, ok := s.hint(o); ok {
-		if hint > min(r.RetryAfter, left) {
+	hint, ok := s.hint(o)
+	tooLong := hint > min(r.RetryAfter, left)
+	if ok && !(tooLong && o.Source == HintFull) { // one request may go long before a whole allowance is back
+		if tooLong {
 			d.Stop = RetryAfter
 			return
 		}

@@ -335,7 +335,7 @@ func (x *exchange) answered() result {
 		f.received = o.Status
 	}
 	if x.route.Retry.Heeds(o.Status) {
-		o.ReadHeader(x.respField, x.keyed(), time.Now())
+		o.ReadHeader(&x.route.Retry, x.respField, x.keyed(), time.Now())
 	}
 	if x.broken {
 		x.body.stopPump(x.uc)

@@ -18,7 +18,7 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 	r := &p.route.Retry
 	o := q.outcome
 	if o.Status != 0 {
-		o.ReadHeader(q.responseField, q.key(p.route) != "", q.now)
+		o.ReadHeader(r, q.responseField, q.key(p.route) != "", q.now)
 	}
 	s.row("outcome", "%s", meaning(o))
 	if why := q.never(p, o); why != "" {
