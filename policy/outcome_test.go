@@ -232,7 +232,8 @@ func TestPushback(t *testing.T) {
 
 // What an outcome held before does not show through.
 func TestReadHeaderOverwrites(t *testing.T) {
-	o := policy.Outcome{Status: 503, Class: policy.Truncated, GRPC: 14, Hint: 5, HasHint: true, Word: policy.RetryWord}
+	o := policy.Outcome{Status: 503, Class: policy.Truncated, GRPC: 14, Hint: 5, HasHint: true, Word: policy.RetryWord,
+		Source: policy.HintFull, Exhausted: 5}
 	o.ReadHeader(&policy.Retry{}, fields(), true, t0)
 	if want := (policy.Outcome{Status: 503, Class: policy.Truncated}); o != want {
 		t.Errorf("%+v", o)
@@ -240,13 +241,19 @@ func TestReadHeaderOverwrites(t *testing.T) {
 }
 
 func TestReadHeaderDoesNotAllocate(t *testing.T) {
-	get := fields("Retry-After", "Wed, 04 Mar 2026 05:06:17 GMT", "x-should-retry", "true",
+	standard := fields("Retry-After", "Wed, 04 Mar 2026 05:06:17 GMT", "x-should-retry", "true",
 		"content-type", "application/grpc", "grpc-status", "14")
-	if n := testing.AllocsPerRun(100, func() {
-		o := policy.Outcome{Status: 503}
-		o.ReadHeader(&policy.Retry{}, get, true, t0)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	resets := fields("RateLimit", `"a";r=0;t=5, limit=9, remaining=0, reset=4`, "A-Left", "0", "A-Reset", "1m2.5s")
+	r := &policy.Retry{ResetHeaders: []policy.ResetHeader{{Name: "A-Reset", Format: policy.ResetDuration, Remaining: "A-Left"}}}
+	for _, get := range []func(string) string{standard, resets} {
+		if n := testing.AllocsPerRun(100, func() {
+			o := policy.Outcome{Status: 503}
+			if o.ReadHeader(r, get, true, t0); !o.HasHint {
+				t.Fatal("no hint")
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
 	}
 }
 
