@@ -7,6 +7,11 @@ const (
 	mostResetValue = 64             // bytes of a reset field that can make sense
 )
 
+var resetFormatNames = [...]string{"epoch", "seconds", "duration", "rfc3339", "clock"}
+
+// String returns the format as configuration spells it.
+func (f ResetFormat) String() string { return nameOf(resetFormatNames[:], int(f)) }
+
 // readResets fills the hint, and what is exhausted, from the fields by which
 // servers tell of rate limits. Each counts only where nothing is left of its
 // limit; of those that count the longest holds.
