@@ -57,10 +57,10 @@ func (r *Retry) repeats(o Outcome) bool {
 	return o.in(&r.RetryOn)
 }
 
-// ruled is what rules say of the outcome: nothing where it is not a response, and
-// a whole one.
+// ruled is what rules say of the outcome: nothing where it is not a final response,
+// and a whole one.
 func (o *Outcome) ruled() Ruled {
-	if o.Class != ClassNone || o.Status == 0 {
+	if o.Class != ClassNone || o.Status < leastRuled {
 		return NotRuled
 	}
 	return o.Ruled

@@ -53,6 +53,10 @@ func matchesOne(patterns []string, text string) bool {
 	return false
 }
 
+// leastRuled is the least status that rules are about: an interim response ends no
+// attempt, and one that switches protocols cannot be taken back.
+const leastRuled = 200
+
 // Ruled is what rules say of a response.
 type Ruled uint8
 
@@ -108,7 +112,7 @@ func (r *Retry) LooksInto(status int, field func(name string) string) bool {
 
 // takes reports whether the rule's conditions on status and fields hold.
 func (r *Rule) takes(status int, field func(string) string) bool {
-	if r.Status != (Set{}) && !r.Status.hasStatus(status) {
+	if status < leastRuled || r.Status != (Set{}) && !r.Status.hasStatus(status) {
 		return false
 	}
 	for i := range r.Header {

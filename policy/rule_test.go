@@ -89,6 +89,7 @@ func TestRuleConditions(t *testing.T) {
 		{"all of everything", []policy.Rule{rule(t, true, "403", "A: 1|2", "b = x", "c = y")}, 403, []string{"A", "2"}, `{"b":"x","c":"y"}`, again},
 		{"all but one", []policy.Rule{rule(t, true, "403", "A: 1|2", "b = x", "c = y")}, 403, []string{"A", "2"}, `{"b":"x"}`, not},
 		{"the first", []policy.Rule{rule(t, true, "400"), rule(t, false, "429"), rule(t, true, "429")}, 429, nil, "", final},
+		{"an interim response", []policy.Rule{rule(t, true, "1xx")}, 101, nil, "", not},
 		{"one that does not match is passed by", []policy.Rule{rule(t, false, "429", "a = 1"), rule(t, true, "429")}, 429, nil, `{"a":2}`, again},
 	} {
 		if got := ruled(tt.rules, tt.status, tt.body, tt.header...); got != tt.want {
@@ -214,6 +215,7 @@ func TestRuledOrder(t *testing.T) {
 		{policy.Outcome{Class: policy.Timeout, Ruled: final}, policy.Retryable},
 		{policy.Outcome{Class: policy.TLSFailure, Ruled: again}, policy.PermanentFailure},
 		{policy.Outcome{Class: policy.ProtocolError, Status: 200, Ruled: again}, policy.PermanentFailure},
+		{policy.Outcome{Status: 101, Ruled: again}, policy.Succeeded},
 		{policy.Outcome{Ruled: final}, policy.Retryable}, // given up before anything was known
 	} {
 		if got := r.Classify(tt.o); got != tt.want {

@@ -86,9 +86,11 @@ func ruleStatuses(d *decoder, n *yaml.Node, v *policy.Set) {
 		switch {
 		case class || grpc:
 			d.failHint(s.node, "write it in retry_on or do_not_retry_on", "%s is no status of a response, which is what rules are about", s)
+		case strings.HasPrefix(s.text, "1") && new(policy.Set).Add(s.text) == nil:
+			d.failHint(s.node, "leave it out", "%s ends no attempt: rules are about final responses", s)
 		case read.Add(s.text) != nil:
 			hint := "write a status (503), a class of statuses (5xx) or dependency_overloaded"
-			if meant := nearest(s.raw, []string{"dependency_overloaded", "5xx", "4xx", "3xx", "2xx", "1xx"}); meant != "" {
+			if meant := nearest(s.raw, []string{"dependency_overloaded", "5xx", "4xx", "3xx", "2xx"}); meant != "" {
 				hint = "did you mean " + meant + "?"
 			}
 			d.failHint(s.node, hint, "%s is not a status", s)
