@@ -13,8 +13,8 @@ const (
 )
 
 // Classify says what policy makes of an outcome. Who decides, in this order:
-// what never heals, do_not_retry_on, the upstream's own word, retry_on. The
-// method's veto is not its business (Repeatable).
+// what never heals, the rules, do_not_retry_on, the upstream's own word, retry_on.
+// The method's veto is not its business (Repeatable).
 //
 // An attempt that broke after the response header has a class and a status, and
 // a failed gRPC call two statuses, its own and that of HTTP (200): lists match
@@ -44,10 +44,11 @@ func (r *Retry) Classify(o Outcome) Verdict {
 }
 
 func (r *Retry) repeats(o Outcome) bool {
-	if o.in(&r.DoNotRetryOn) {
+	switch ruled := o.ruled(); {
+	case ruled != NotRuled:
+		return ruled == RuledRetry
+	case o.in(&r.DoNotRetryOn):
 		return false
-	}
-	switch {
 	case o.Word == FinalWord && (o.failed() || o.Class == ClassNone):
 		return false
 	case o.Word == RetryWord && o.Status >= 400: // a success is not repeated for a header
@@ -60,12 +61,21 @@ func (r *Retry) repeats(o Outcome) bool {
 // upstream's word aside.
 func (r *Retry) listed(o Outcome) bool {
 	switch {
-	case o.Class.Never() || o.Ruled == RuledFinal:
+	case o.Class.Never() || o.ruled() == RuledFinal:
 		return false
-	case o.Ruled == RuledRetry:
+	case o.ruled() == RuledRetry:
 		return true
 	}
 	return o.in(&r.RetryOn) && !o.in(&r.DoNotRetryOn)
+}
+
+// ruled is what rules say of the outcome: nothing where it is not a final response,
+// and a whole one.
+func (o *Outcome) ruled() Ruled {
+	if o.Class != ClassNone || o.Status < leastRuled {
+		return NotRuled
+	}
+	return o.Ruled
 }
 
 // in reports whether the set lists the outcome's class or a status of it.
@@ -86,15 +96,18 @@ func (r *Retry) Repeatable(method string, keyed bool, c Class) bool {
 
 // Heeds reports whether the fields of a response with this status can matter
 // to a decision, so that Outcome.ReadHeader is worth its look-ups. A gRPC call
-// that failed has a status that says nothing of it.
+// that failed has a status that says nothing of it, and a vendor's reset fields
+// say of any response what is left.
 func (r *Retry) Heeds(status int) bool {
-	return status >= 400 || r.RetryOn.hasStatus(status) ||
-		r.RetryOn.grpc|r.DoNotRetryOn.grpc != 0 && 200 <= status && status < 300
+	return status >= 400 || r.RetryOn.hasStatus(status) || len(r.ResetHeaders) > 0 ||
+		r.RetryOn.grpc|r.DoNotRetryOn.grpc != 0 && 200 <= status && status < 300 ||
+		r.retries(status)
 }
 
 // feeds reports whether the outcome is an answer that earns the budget its
-// ratio: one with statuses that the lists would not retry, whatever the
-// upstream's word was, and that arrived whole.
+// ratio: one that a rule makes final, or with statuses that the lists would not
+// retry, whatever the upstream's word was, and that arrived whole.
 func (r *Retry) feeds(o Outcome, v Verdict) bool {
-	return v != Retryable && o.Class == ClassNone && (!o.in(&r.RetryOn) || o.in(&r.DoNotRetryOn))
+	return v != Retryable && o.Class == ClassNone &&
+		(o.ruled() == RuledFinal || !o.in(&r.RetryOn) || o.in(&r.DoNotRetryOn))
 }

@@ -12,6 +12,7 @@
 //	NewSession                    Route, Budget, Request → Session
 //	    after each attempt:
 //	Outcome (+ ReadHeader)        what was seen on the wire
+//	Retry.LooksInto, Retry.Rule   status, fields, JSON body → Outcome.Ruled
 //	Session.Next                  Outcome, State, random → Decision
 //	    ├─ Retry.Classify         succeeded, permanent or retryable
 //	    ├─ the stops, in order    Stop

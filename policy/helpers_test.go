@@ -65,3 +65,6 @@ func fields(pairs ...string) func(string) string {
 		return ""
 	}
 }
+
+// trimmed is a field's value without the white space around it.
+func trimmed(s string) string { return strings.Trim(s, " \t") }

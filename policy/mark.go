@@ -17,13 +17,22 @@ func (r *Retry) Mark(o Outcome, slow bool) Mark {
 	return Good
 }
 
-// Holds returns for how long a response's hint holds back other requests' retries
-// to the authority, and whether only those with the same credentials: a 503's all of
-// them, any other's those (a 429's, above all). It is 0 where the hint is ignored,
-// or the response is none that policy would retry, whoever asked.
+// Holds returns for how long what a response says of when to come back holds back
+// other requests' retries to the authority, and whether only those with the same
+// credentials: a 503's hint all of them, any other's, and what is said of a rate
+// limit, those. It is 0 where the time is longer than is obeyed, or a hint's response
+// is none that policy would retry, whoever asked.
 func (r *Retry) Holds(o Outcome) (d time.Duration, sameCredentials bool) {
-	if !o.HasHint || o.Hint > r.RetryAfter || o.Class != ClassNone || !r.listed(o) {
+	switch {
+	case o.Class != ClassNone:
+		return 0, false
+	case o.HasHint && o.Source != HintFull && r.listed(o):
+		d, sameCredentials = o.Hint, o.Status != 503 || o.Source != HintStandard
+	default:
+		d, sameCredentials = o.Exhausted, true
+	}
+	if d > r.RetryAfter {
 		return 0, false
 	}
-	return o.Hint, o.Status != 503
+	return d, sameCredentials
 }

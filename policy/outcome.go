@@ -21,23 +21,44 @@ type Outcome struct {
 	GRPC    GRPC          // how a gRPC call failed that has no more to it than a header
 	Hint    time.Duration // the least wait that the server asks for; where HasHint
 	HasHint bool
+	Source  HintSource // of Hint; where HasHint
 	Word    Word
 	Ruled   Ruled // what the route's rules say of the response
+
+	// Exhausted is how long the request's credentials have nothing left of a rate
+	// limit, as a response of any status may say; 0 is not at all. Where the server
+	// says when in a standard field, that goes before, and this is 0.
+	Exhausted time.Duration
 }
 
-// ReadHeader fills GRPC, Hint, HasHint and Word from the response's fields; Class
-// and Status are not touched, but Status is read. get returns the first value of a
+// HintSource is what a hint was read from, which says how far it carries.
+type HintSource uint8
+
+// The sources of hints.
+const (
+	HintStandard HintSource = iota // Retry-After and its relatives
+	HintReset                      // RateLimit, or a vendor's reset field: about the request's credentials
+	HintFull                       // a reset of a whole allowance: it never ends retries and holds back nobody else
+)
+
+// ReadHeader fills GRPC, Hint, HasHint, Source, Exhausted and Word from the
+// response's fields; Class, Status and Ruled are not touched, but Status is read.
+// r is the policy that the request is under; get returns the first value of a
 // field by its name, without regard to case, "" for none; keyed says that the
 // request carried an idempotency key; now is what dates are compared with.
 //
-// Worth calling only where Retry.Heeds says so: nothing else reads the result.
-func (o *Outcome) ReadHeader(get func(name string) string, keyed bool, now time.Time) {
+// Worth calling only where Retry.Heeds says so, or the response has a field
+// RateLimit: nothing else reads the result.
+func (o *Outcome) ReadHeader(r *Retry, get func(name string) string, keyed bool, now time.Time) {
 	pushback := readPushback(get("grpc-retry-pushback-ms"))
 	o.Word = readWord(get, keyed, pushback)
 	if o.Word == RetryWord && o.Status < 400 {
 		o.Word = NoWord // a success is not repeated for a header
 	}
-	o.Hint, o.HasHint = readHint(get, pushback, now)
+	o.Source, o.Exhausted = HintStandard, 0
+	if o.Hint, o.HasHint = readHint(get, pushback, now); !o.HasHint {
+		o.readResets(r, get, now)
+	}
 	o.GRPC = readGRPC(get)
 }
 

@@ -14,7 +14,7 @@ const forever = time.Duration(math.MaxInt64)
 // read is Outcome.ReadHeader on a fresh outcome, at t0.
 func read(status int, keyed bool, header ...string) policy.Outcome {
 	o := policy.Outcome{Status: status}
-	o.ReadHeader(fields(header...), keyed, t0)
+	o.ReadHeader(&policy.Retry{}, fields(header...), keyed, t0)
 	return o
 }
 
@@ -140,7 +140,7 @@ func TestRetryAfterValues(t *testing.T) {
 func TestShortYearAcrossTheCentury(t *testing.T) {
 	now := time.Date(2099, 12, 31, 23, 59, 59, 0, time.UTC)
 	o := policy.Outcome{Status: 503}
-	o.ReadHeader(fields("Retry-After", "Friday, 01-Jan-00 00:00:09 GMT"), false, now)
+	o.ReadHeader(&policy.Retry{}, fields("Retry-After", "Friday, 01-Jan-00 00:00:09 GMT"), false, now)
 	if !o.HasHint || o.Hint != 10*time.Second {
 		t.Errorf("hint %v, %v", o.Hint, o.HasHint)
 	}
@@ -150,7 +150,7 @@ func TestShortYearAcrossTheCentury(t *testing.T) {
 func TestDateIsUTC(t *testing.T) {
 	now := t0.In(time.FixedZone("far east", 13*3600))
 	o := policy.Outcome{Status: 503}
-	o.ReadHeader(fields("Retry-After", "Wednesday, 04-Mar-26 05:06:17 GMT"), false, now)
+	o.ReadHeader(&policy.Retry{}, fields("Retry-After", "Wednesday, 04-Mar-26 05:06:17 GMT"), false, now)
 	if !o.HasHint || o.Hint != 10*time.Second {
 		t.Errorf("hint %v, %v", o.Hint, o.HasHint)
 	}
@@ -232,21 +232,28 @@ func TestPushback(t *testing.T) {
 
 // What an outcome held before does not show through.
 func TestReadHeaderOverwrites(t *testing.T) {
-	o := policy.Outcome{Status: 503, Class: policy.Truncated, GRPC: 14, Hint: 5, HasHint: true, Word: policy.RetryWord}
-	o.ReadHeader(fields(), true, t0)
+	o := policy.Outcome{Status: 503, Class: policy.Truncated, GRPC: 14, Hint: 5, HasHint: true, Word: policy.RetryWord,
+		Source: policy.HintFull, Exhausted: 5}
+	o.ReadHeader(&policy.Retry{}, fields(), true, t0)
 	if want := (policy.Outcome{Status: 503, Class: policy.Truncated}); o != want {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestReadHeaderDoesNotAllocate(t *testing.T) {
-	get := fields("Retry-After", "Wed, 04 Mar 2026 05:06:17 GMT", "x-should-retry", "true",
+	standard := fields("Retry-After", "Wed, 04 Mar 2026 05:06:17 GMT", "x-should-retry", "true",
 		"content-type", "application/grpc", "grpc-status", "14")
-	if n := testing.AllocsPerRun(100, func() {
-		o := policy.Outcome{Status: 503}
-		o.ReadHeader(get, true, t0)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	resets := fields("RateLimit", `"a";r=0;t=5, limit=9, remaining=0, reset=4`, "A-Left", "0", "A-Reset", "1m2.5s")
+	r := &policy.Retry{ResetHeaders: []policy.ResetHeader{{Name: "A-Reset", Format: policy.ResetDuration, Remaining: "A-Left"}}}
+	for _, get := range []func(string) string{standard, resets} {
+		if n := testing.AllocsPerRun(100, func() {
+			o := policy.Outcome{Status: 503}
+			if o.ReadHeader(r, get, true, t0); !o.HasHint {
+				t.Fatal("no hint")
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
 	}
 }
 
@@ -257,7 +264,7 @@ func FuzzReadHeader(f *testing.F) {
 	f.Add(200, false, "250", "", "", "", "application/grpc+proto", "99999999999999999999")
 	f.Fuzz(func(t *testing.T, status int, keyed bool, pushback, millis, after, should, kind, code string) {
 		o := policy.Outcome{Status: status}
-		o.ReadHeader(fields(
+		o.ReadHeader(&policy.Retry{}, fields(
 			"grpc-retry-pushback-ms", pushback, "retry-after-ms", millis, "Retry-After", after,
 			"x-should-retry", should, "Idempotent-Replayed", should,
 			"content-type", kind, "grpc-status", code,

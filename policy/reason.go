@@ -36,9 +36,24 @@ func (r *Retry) reason(o Outcome) string {
 	if r.knows(o.GRPC) {
 		return o.GRPC.String()
 	}
-	if knownStatuses.hasStatus(o.Status) || r.RetryOn.hasStatus(o.Status) && !r.RetryOn.hasHundred(o.Status) {
+	if knownStatuses.hasStatus(o.Status) || r.names(o.Status) {
 		i := 3 * (o.Status - minStatus)
 		return threeDigits[i : i+3]
 	}
 	return otherReason
+}
+
+// names reports whether the configuration lists the status one by one, in
+// retry_on or in a rule that has it retried.
+func (r *Retry) names(status int) bool {
+	names := func(s *Set) bool { return s.hasStatus(status) && !s.hasHundred(status) }
+	if names(&r.RetryOn) {
+		return true
+	}
+	for i := range r.Rules {
+		if rule := &r.Rules[i]; rule.Retry && names(&rule.Status) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,16 +1,11 @@
 package policy
 
-import (
-	"bytes"
-	"encoding/json"
-	"io"
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // Rule is a user's or a preset's word on responses that look so: all that it names
 // must match.
 type Rule struct {
+	Name   string      // for explanations: "rule 2 of the preset stripe"
 	Status Set         // empty: any
 	Header []FieldRule // each
 	JSON   []PathRule  // each; none matches a body that is not seen
@@ -23,8 +18,8 @@ type FieldRule struct {
 	Values []string // patterns, see Matches
 }
 
-// PathRule matches a JSON body that has one of the values at a place: names of
-// members, and indexes of arrays.
+// PathRule matches a JSON body that has one of the values at a place. A step is
+// the name of a member, the index of an array's element, or * for any element.
 type PathRule struct {
 	Path   []string
 	Values []string // patterns, see Matches; numbers, true and false as they are written
@@ -49,6 +44,19 @@ func Matches(pattern, text string) bool {
 	return text == inner
 }
 
+func matchesOne(patterns []string, text string) bool {
+	for _, p := range patterns {
+		if Matches(p, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// leastRuled is the least status that rules are about: an interim response ends no
+// attempt, and one that switches protocols cannot be taken back.
+const leastRuled = 200
+
 // Ruled is what rules say of a response.
 type Ruled uint8
 
@@ -62,113 +70,77 @@ const (
 // Seen is a response as rules look at it.
 type Seen struct {
 	Status int
-	Field  func(name string) string // the first value of a field; "" none
-	Body   []byte                   // the whole body, decoded; nil where it is not to be looked at
-	parsed bool
-	value  any
+	Field  func(name string) string // the first value of a field by its name, in any case; "" none
+	Body   []byte                   // the whole body, its codings undone; nil where it is not known
 }
 
-// LooksInto reports whether a rule could be decided by the body of a response with
-// this status.
-func (r *Retry) LooksInto(status int) bool {
+// Rule returns what the first rule says that matches.
+func (r *Retry) Rule(s *Seen) Ruled {
+	switch rule := r.Match(s); {
+	case rule == nil:
+		return NotRuled
+	case rule.Retry:
+		return RuledRetry
+	}
+	return RuledFinal
+}
+
+// Match returns the first rule that matches, nil where none does. Rules with
+// JSON conditions match only bodies that are JSON by their Content-Type, and are.
+func (r *Retry) Match(s *Seen) *Rule {
+	body := document{seen: s}
 	for i := range r.Rules {
-		if rule := &r.Rules[i]; len(rule.JSON) > 0 && rule.takes(status) {
-			return true
+		rule := &r.Rules[i]
+		if rule.takes(s.Status, s.Field) && (len(rule.JSON) == 0 || body.valid() && rule.matchesBody(s.Body)) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// LooksInto reports whether the body of a response with this status and these
+// fields can decide what rules say of it, so that it is worth holding.
+func (r *Retry) LooksInto(status int, field func(name string) string) bool {
+	for i := range r.Rules {
+		if rule := &r.Rules[i]; rule.takes(status, field) {
+			// Without JSON conditions it matches, and those behind it do not count.
+			return len(rule.JSON) > 0 && IsJSON(field("Content-Type"))
 		}
 	}
 	return false
 }
 
-// Rule returns what the first rule says that matches.
-func (r *Retry) Rule(s *Seen) Ruled {
-	for i := range r.Rules {
-		if rule := &r.Rules[i]; rule.matches(s) {
-			if rule.Retry {
-				return RuledRetry
-			}
-			return RuledFinal
-		}
-	}
-	return NotRuled
-}
-
-func (r *Rule) takes(status int) bool {
-	return r.Status == (Set{}) || r.Status.hasStatus(status)
-}
-
-func (r *Rule) matches(s *Seen) bool {
-	if !r.takes(s.Status) {
+// takes reports whether the rule's conditions on status and fields hold.
+func (r *Rule) takes(status int, field func(string) string) bool {
+	if status < leastRuled || r.Status != (Set{}) && !r.Status.hasStatus(status) {
 		return false
 	}
 	for i := range r.Header {
 		f := &r.Header[i]
-		if value := s.Field(f.Name); value == "" || !oneOf(f.Values, trim(value)) {
-			return false
-		}
-	}
-	for i := range r.JSON {
-		p := &r.JSON[i]
-		if text, ok := s.at(p.Path); !ok || !oneOf(p.Values, text) {
+		if value := trim(field(f.Name)); value == "" || !matchesOne(f.Values, value) {
 			return false
 		}
 	}
 	return true
 }
 
-func oneOf(patterns []string, text string) bool {
-	for _, p := range patterns {
-		if Matches(p, text) {
+// matchesBody reports whether the conditions on the body hold, which is valid JSON.
+func (r *Rule) matchesBody(body []byte) bool {
+	for i := range r.JSON {
+		p := &r.JSON[i]
+		if !anyAt(body, p.Path, func(text string) bool { return matchesOne(p.Values, text) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// retries reports whether a rule may have responses with this status retried.
+func (r *Retry) retries(status int) bool {
+	for i := range r.Rules {
+		if rule := &r.Rules[i]; rule.Retry && (rule.Status == (Set{}) || rule.Status.hasStatus(status)) {
 			return true
 		}
 	}
 	return false
-}
-
-// at returns the scalar at a place of the body.
-func (s *Seen) at(path []string) (string, bool) {
-	if !s.parsed {
-		s.parsed = true
-		s.value = parseJSON(s.Body)
-	}
-	v := s.value
-	for _, step := range path {
-		switch at := v.(type) {
-		case map[string]any:
-			v = at[step]
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(at) {
-				return "", false
-			}
-			v = at[i]
-		default:
-			return "", false
-		}
-	}
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	return "", false
-}
-
-// parseJSON returns nil for what is no JSON value (RFC 8259), or more than one.
-func parseJSON(body []byte) any {
-	if len(body) == 0 {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber() // numbers are compared as they are written
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil
-	}
-	return v
 }

@@ -205,9 +205,10 @@ func (s *Session) schedule(d *Decision, o Outcome, st State, random float64) {
 		left = maxDuration
 	}
 	n := s.attempts + st.Hedges + 1 // the retry that would follow
-	if hint, ok := s.hint(o, st); ok {
+	most := min(r.RetryAfter, left)
+	if hint, ok := s.hint(o, st, most); ok {
 		d.hinted = true
-		if hint > min(r.RetryAfter, left) {
+		if hint > most {
 			d.Stop = RetryAfter
 			return
 		}
@@ -233,14 +234,15 @@ func (s *Session) schedule(d *Decision, o Outcome, st State, random float64) {
 const maxDuration = time.Duration(1<<63 - 1)
 
 // hint returns the server's hint, to this request or to others, if there is one
-// and hints are not to be ignored.
-func (s *Session) hint(o Outcome, st State) (time.Duration, bool) {
+// and hints are not to be ignored. When a whole allowance is back does not matter
+// where that is later than most: one request may go long before.
+func (s *Session) hint(o Outcome, st State, most time.Duration) (time.Duration, bool) {
 	if s.route.Retry.RetryAfter <= 0 {
 		return 0, false
 	}
 	hint := max(0, st.Pause)
-	if o.HasHint {
-		hint = max(hint, o.Hint)
+	if o.HasHint && !(o.Source == HintFull && o.Hint > most) {
+		return max(hint, o.Hint), true
 	}
-	return hint, o.HasHint || hint > 0
+	return hint, hint > 0
 }

@@ -222,7 +222,7 @@ func TestPushbackOfACall(t *testing.T) {
 		s := retried(t)
 		s.route.Retry.RetryOn = set(t, "grpc_unavailable")
 		s.outcome = policy.Outcome{Status: 200}
-		s.outcome.ReadHeader(fields("content-type", "application/grpc", "grpc-status", "14", "grpc-retry-pushback-ms", tt.pushback), false, t0)
+		s.outcome.ReadHeader(&policy.Retry{}, fields("content-type", "application/grpc", "grpc-status", "14", "grpc-retry-pushback-ms", tt.pushback), false, t0)
 		d, _ := s.next()
 		if d.Retry != tt.retry || d.Reason != "grpc_unavailable" || tt.retry && (d.Lo != tt.lo || d.Hi != tt.hi) {
 			t.Errorf("pushback %q: %+v", tt.pushback, d)

@@ -365,8 +365,8 @@ func (x *exchange) answered() result {
 		f = wireFault(&h1.Error{Kind: h1.Broken})
 		f.received = o.Status
 	}
-	if x.route.Retry.Heeds(o.Status) {
-		o.ReadHeader(x.respField, x.keyed(), time.Now())
+	if x.route.Retry.Heeds(o.Status) || x.resp.Header.Get("RateLimit") != nil {
+		o.ReadHeader(&x.route.Retry, x.respField, x.keyed(), time.Now())
 	}
 	if x.broken {
 		x.failedHere()

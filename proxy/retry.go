@@ -67,8 +67,8 @@ func (x *exchange) run() {
 func (x *exchange) after(o policy.Outcome) policy.State {
 	x.mark(x.route.Retry.Mark(o, x.slow || x.overdue()))
 	st := x.state(x.c.gone())
-	if o.Class == policy.ClassNone && o.Status < 400 && o.Ruled == policy.NotRuled && o.GRPC == 0 {
-		return st
+	if o.Class == policy.ClassNone && o.Status < 400 && o.Ruled == policy.NotRuled && o.GRPC == 0 && o.Exhausted == 0 {
+		return st // the straight path
 	}
 	x.notePause(o, st.Now)
 	x.outlook(&st)

@@ -36,6 +36,7 @@ func verbs() []verb {
 		{"check", "say what is wrong with a configuration", checkUsage, runCheck},
 		{"explain", "say what would become of a request, and why", explainUsage, runExplain},
 		{"exec", "run a command with all its HTTP going through a proxy of its own", execUsage, runExec},
+		{"preset", "show a vendor's retry rules", presetUsage, runPreset},
 		{"demo", "see it work: a flaky upstream, clients, and mulligan between them", demoUsage, runDemo},
 		{"ca", "print the local CA's root certificate", caUsage, runCA},
 		{"version", "print the version", versionUsage, runVersion},

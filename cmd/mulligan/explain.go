@@ -26,6 +26,8 @@ Nothing is sent. Without --status and --failure it says so of every failure.
   --response-header 'K: V'
                a field of that answer, such as Retry-After; may be repeated.
                'grpc-status: 14' is a gRPC call that failed so, with status 200
+  --response-body JSON
+               the body of that answer, for rules that look into it
   --failure C  the attempt ends with this failure class, such as connection_reset;
                with truncated, --status is that of the response that broke off
 
@@ -48,6 +50,7 @@ type question struct {
 	outcome  policy.Outcome // of each attempt; where given
 	given    bool           // an outcome was
 	response h1.Header
+	body     *string   // of the response; nil: not given
 	now      time.Time // what dates in the response are compared with
 }
 
@@ -58,7 +61,7 @@ func runExplain(t terminal, args []string) error {
 	f.StringVar(&q.method, "X", "GET", "")
 	f.Func("H", "", fieldInto(&q.header))
 	f.Func("response-header", "", fieldInto(&q.response))
-	status, class := textFlag(f, "status"), textFlag(f, "failure")
+	status, class, body := textFlag(f, "status"), textFlag(f, "failure"), textFlag(f, "response-body")
 	others, err := f.parse(t, args, 1)
 	if err != nil {
 		return err
@@ -66,6 +69,7 @@ func runExplain(t terminal, args []string) error {
 	if len(others) == 0 {
 		return misuse("such as: mulligan explain --status 503 http://api.example.com/v1/things", "explain needs a URL")
 	}
+	q.body = body()
 	if err := q.read(others[0], status(), class()); err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ func (q *question) readOutcome(status, class *string) error {
 	switch {
 	case status == nil && class == nil && len(q.response) > 0:
 		return misuse("add --status, such as --status 503", "--response-header needs the status of the response")
+	case status == nil && class == nil && q.body != nil:
+		return misuse("add --status, such as --status 503", "--response-body needs the status of the response")
 	case status == nil && class == nil:
 		return nil
 	}
@@ -60,6 +62,8 @@ func (q *question) readOutcome(status, class *string) error {
 			"--status and --failure %s exclude each other", *class)
 	case status == nil && len(q.response) > 0:
 		return misuse("use --status for a response that arrived", "--failure %s leaves no response with a header", *class)
+	case class != nil && q.body != nil:
+		return misuse("use --status alone for a response that arrived", "--failure %s leaves no response with a whole body", *class)
 	}
 	return nil
 }

@@ -18,15 +18,19 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 	r := &p.route.Retry
 	o := q.outcome
 	if o.Status != 0 {
-		o.ReadHeader(q.responseField, q.key(p.route) != "", q.now)
+		o.ReadHeader(r, q.responseField, q.key(p.route) != "", q.now)
 	}
 	s.row("outcome", "%s", meaning(o))
 	if why := q.never(p, o); why != "" {
 		s.row("retried", "no: %s", why)
 		return
 	}
-	found := weigh(r, o)
+	rule := q.findRule(p, &o)
+	found := weigh(r, o, rule)
 	s.row("verdict", "%s: %s", verdictWords[found.verdict], found.why)
+	if note := q.bodyNote(p, o); note != "" {
+		s.row("body", "%s", note)
+	}
 	if o.HasHint && found.verdict == policy.Retryable {
 		s.row("hint", "%s", q.whyHint(r, o))
 	}
@@ -34,10 +38,15 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 }
 
 // responseField returns a field of the answer. A grpc-status says of it what it
-// is, where no Content-Type does.
+// is, or its body does, where no Content-Type does.
 func (q *question) responseField(name string) string {
-	if name == "content-type" && !q.response.Has(name) && q.response.Has("grpc-status") {
-		return "application/grpc"
+	if strings.EqualFold(name, "Content-Type") && !q.response.Has(name) {
+		switch {
+		case q.response.Has("grpc-status"):
+			return "application/grpc"
+		case q.body != nil:
+			return "application/json"
+		}
 	}
 	return string(q.response.Get(name))
 }
@@ -94,13 +103,22 @@ func dialCan(o policy.Outcome) bool {
 }
 
 func (q *question) whyHint(r *policy.Retry, o policy.Outcome) string {
+	says := "the server asks for " + length(o.Hint)
+	switch o.Source {
+	case policy.HintReset:
+		says = "the rate limit is over in " + length(o.Hint)
+	case policy.HintFull:
+		says = "the whole allowance is back in " + length(o.Hint) + " or later"
+	}
 	switch {
 	case r.RetryAfter == 0:
-		return "the server asks for " + length(o.Hint) + ", which retry_after: 0s ignores"
+		return says + ", which retry_after: 0s ignores"
+	case o.Hint > r.RetryAfter && o.Source == policy.HintFull:
+		return says + ", which is not waited for: it is more than retry_after (" + length(r.RetryAfter) + ")"
 	case o.Hint > r.RetryAfter:
-		return "the server asks for " + length(o.Hint) + ", which is more than retry_after (" + length(r.RetryAfter) + ")"
+		return says + ", which is more than retry_after (" + length(r.RetryAfter) + ")"
 	}
-	return "the server asks for " + length(o.Hint) + ": the least that a wait may be"
+	return says + ": the least that a wait may be"
 }
 
 // explainCourse says whether the outcome is retried and, if so, when.
@@ -304,7 +322,11 @@ func (q *question) line(p *place, o policy.Outcome) line {
 	if why := q.never(p, o); why != "" {
 		return line{[]policy.Outcome{o}, "-", why}
 	}
-	found := weigh(&p.route.Retry, o)
+	rule, may := statusRule(&p.route.Retry, &o)
+	found := weigh(&p.route.Retry, o, rule)
+	if may {
+		found.why += " (a rule may say otherwise)"
+	}
 	l := line{[]policy.Outcome{o}, "no", verdictWords[found.verdict] + ": " + found.why}
 	takes := q.leastAttempt(p, o)
 	c := q.drive(p, o, takes, shortest, rich(p.upstream.Budget))

@@ -51,9 +51,15 @@ func TestReasonsAgree(t *testing.T) {
 			}
 		}
 		for _, o := range all {
-			found := weigh(&r, o)
-			if want := r.Classify(o); found.verdict != want || found.why == "" {
-				t.Errorf("%s: %+v: verdict %d because %q, policy says %d", name, o, found.verdict, found.why, want)
+			for ruled, rule := range map[policy.Ruled]*policy.Rule{policy.NotRuled: nil, policy.RuledFinal: {}, policy.RuledRetry: {Retry: true}} {
+				if rule != nil && o.Class != policy.ClassNone {
+					continue // rules are about whole responses
+				}
+				o.Ruled = ruled
+				found := weigh(&r, o, rule)
+				if want := r.Classify(o); found.verdict != want || found.why == "" {
+					t.Errorf("%s: %+v: verdict %d because %q, policy says %d", name, o, found.verdict, found.why, want)
+				}
 			}
 		}
 	}

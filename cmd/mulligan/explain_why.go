@@ -14,14 +14,19 @@ type reading struct {
 	why     string
 }
 
-// weigh finds the rule that decides about the outcome.
-func weigh(r *policy.Retry, o policy.Outcome) reading {
+// weigh finds what decides about the outcome. rule is the one of the route's rules
+// that does, nil where none does.
+func weigh(r *policy.Retry, o policy.Outcome, rule *policy.Rule) reading {
 	listed := func(s policy.Set) bool { return s.HasClass(o.Class) || s.HasStatus(o.Status) || s.HasGRPC(o.GRPC) }
 	unlessGood := func(why string) reading { return unlessGood(r, o, why) }
 	failed := o.Status >= 400 || o.GRPC != 0
 	switch {
 	case o.Class.Never():
 		return reading{policy.PermanentFailure, "it will not heal by itself, whatever is listed"}
+	case rule != nil && rule.Retry:
+		return reading{policy.Retryable, ruledBy(rule)}
+	case rule != nil:
+		return reading{unlessGood("").verdict, ruledBy(rule)}
 	case listed(r.DoNotRetryOn):
 		return unlessGood(has("do_not_retry_on", r.DoNotRetryOn, o))
 	case o.Word == policy.FinalWord && (failed || o.Class == policy.ClassNone):

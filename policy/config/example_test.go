@@ -61,7 +61,7 @@ func TestExampleIsWhole(t *testing.T) {
 		// What is the same in several places need be in one: the long form of a
 		// listener, and what upstreams and routes inherit.
 		twin := regexp.MustCompile(`^upstreams\.NAME\.(routes\.)?(`+inherited+`)(\.|$)`).ReplaceAllString(key, "defaults.$2$3")
-		if !there[key] && !there[twin] && !inListener(there, key) {
+		if !there[key] && !there[twin] && !inListener(there, key) && !inRules(there, key) {
 			t.Errorf("%s is not in the example", key)
 		}
 	}
@@ -86,6 +86,14 @@ func TestExampleIsWhole(t *testing.T) {
 
 // inherited are the keys that upstreams have from defaults.
 const inherited = "timeout|retry|buffer|connections|circuit_breaker|concurrency|rate_limit|hedge|health_check|attempt_header|remaining_header"
+
+var ruleKey = regexp.MustCompile(`^(defaults|upstreams\.NAME(\.routes)?)\.(retry\.(rules|reset_headers)\..*)`)
+
+// inRules reports whether a rule, or a reset header, of any place has the key.
+func inRules(there map[string]bool, key string) bool {
+	parts := ruleKey.FindStringSubmatch(key)
+	return parts != nil && (there["defaults."+parts[3]] || there["upstreams.NAME."+parts[3]])
+}
 
 var listenerKey = regexp.MustCompile(`^(listen\.(proxy|admin)|upstreams\.NAME\.listen)\.`)
 

@@ -86,6 +86,11 @@ func checkWhole(t *testing.T, c *config.Config) {
 			if r.Name == "" || r.Retry.MaxAttempts < 1 || r.Retry.MaxAttempts > 10 || b.Initial > b.Max || b.Initial < 0 || !(b.Multiplier >= 1) {
 				t.Fatalf("%s, %s: %+v", u.Name, r.Name, r)
 			}
+			for _, rule := range r.Retry.Rules {
+				if rule.Name == "" || rule.Status == (policy.Set{}) && len(rule.Header)+len(rule.JSON) == 0 {
+					t.Fatalf("%s, %s: %+v", u.Name, r.Name, rule)
+				}
+			}
 			if l := r.Timeout; l.Total > 0 && max(l.Attempt, l.Connect) > l.Total {
 				t.Fatalf("%s, %s: %+v", u.Name, r.Name, l)
 			}

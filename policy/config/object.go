@@ -223,7 +223,7 @@ func (d *decoder) unknown(key *yaml.Node, names []string) (meant string) {
 // it holds other keys before those where it is a single value, then the outermost
 // first. Where some are inside the map here there are only these, and within is
 // true: a key of exactly this name is then nearer than one that is only spelt like
-// it.
+// it. Else, where some are around the map here, there are only those.
 func (d *decoder) places(name string) (places []string, within bool) {
 	for _, key := range d.keys {
 		if parent, ok := strings.CutSuffix(key, "."+name); ok {
@@ -240,8 +240,11 @@ func (d *decoder) places(name string) (places []string, within bool) {
 	slices.SortStableFunc(places, func(a, b string) int {
 		return cmp.Or(cmp.Compare(single(a), single(b)), cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")))
 	})
-	if near := inner(places, general(d.path)); len(near) > 0 {
+	here := general(d.path)
+	if near := inner(places, here); len(near) > 0 {
 		places, within = near, true
+	} else if near := outer(places, here); len(near) > 0 {
+		places = near
 	}
 	return places[:min(len(places), 3)], within
 }
@@ -252,6 +255,17 @@ func inner(places []string, here string) []string {
 	var near []string
 	for _, place := range places {
 		if strings.HasPrefix("."+place, here+".") {
+			near = append(near, place)
+		}
+	}
+	return near
+}
+
+// outer returns the places that are around the map here.
+func outer(places []string, here string) []string {
+	var near []string
+	for _, place := range places {
+		if strings.HasPrefix(here+".", "."+place+".") {
 			near = append(near, place)
 		}
 	}

@@ -49,7 +49,7 @@ var retryFields = concat(
 		key("nested", boolean, func(r *policy.Retry) *bool { return &r.Nested }),
 		key("count_client_retries", boolean, func(r *policy.Retry) *bool { return &r.CountClientRetries }),
 	),
-	notYet[policy.Retry]("rules"),
+	ruleFields,
 )
 
 var backoffKeys = object[policy.Backoff]{

@@ -32,7 +32,7 @@ var policyFields = concat(
 var defaultsKeys = object[policy.Upstream]{
 	fields: concat(
 		policyFields,
-		refused[policy.Upstream]("is not inherited: write it in each upstream that needs it", "tls"),
+		refused[policy.Upstream]("is not inherited: write it in each upstream that needs it", "tls", "preset"),
 	),
 	check: func(d *decoder, u *policy.Upstream, w written) { checkHeaders(d, u.Default, w) },
 }
@@ -45,8 +45,10 @@ var retryKeys = object[policy.Upstream]{
 	check: checkRetry,
 }
 
-// upstreamKeys has the routes last: they inherit from all before them.
+// upstreamKeys has the preset first, which its other keys are read over, and the
+// routes last: they inherit from all before them.
 var upstreamKeys = object[policy.Upstream]{fields: concat(
+	fields(key("preset", readPreset, itself[policy.Upstream])),
 	fields(
 		key("hosts", readHosts, itself[policy.Upstream]),
 		key("endpoints", readEndpoints, itself[policy.Upstream]),
@@ -57,7 +59,6 @@ var upstreamKeys = object[policy.Upstream]{fields: concat(
 	),
 	policyFields,
 	fields(key("routes", readRoutes, itself[policy.Upstream]).holding(routeKeys.keys)),
-	notYet[policy.Upstream]("preset"),
 )}
 
 var tlsKeys = object[policy.TLS]{
@@ -84,6 +85,7 @@ var routeKeys = object[policy.Route]{fields: concat(
 		turnedOn("hedge", &hedging, func(r *policy.Route) *policy.Hedge { return &r.Hedge }),
 	),
 	headerFields,
+	refused[policy.Route]("is for an upstream: write it there, not in a route", "preset"),
 	refused[policy.Route](perUpstream, "tls", "connections", "circuit_breaker", "concurrency", "rate_limit", "health_check"),
 	notYet[policy.Route]("deferred"),
 )}
@@ -206,11 +208,18 @@ func checkRetry(d *decoder, u *policy.Upstream, w written) {
 		return
 	}
 	for _, m := range u.Default.Retry.Methods {
-		if m == "POST" || m == "PATCH" {
+		if (m == "POST" || m == "PATCH") && (u.Preset == "" || hasItem(written, m)) { // a preset knows what it lists
 			d.warn(written, "%s is repeated wherever no route says otherwise, with whatever it does twice; "+
 				"list it in the routes that can bear it, or send an idempotency key", m)
 		}
 	}
+}
+
+// hasItem reports whether a list, or a single value, is written with this word.
+func hasItem(n *yaml.Node, word string) bool {
+	target := resolve(n)
+	return target.Kind == yaml.ScalarNode && target.Value == word ||
+		slices.ContainsFunc(target.Content, func(item *yaml.Node) bool { return resolve(item).Value == word })
 }
 
 // readHosts reads the hosts of an upstream, none of which may be another's.

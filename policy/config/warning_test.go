@@ -25,6 +25,12 @@ func TestWarnings(t *testing.T) {
 		{"success", "defaults: {retry: {retry_on: [200, 3xx, 404], do_not_retry_on: [200]}}", []string{
 			`mulligan.yaml:1:31: defaults.retry.retry_on[0]: "200" retries answers that are no failures`,
 			`mulligan.yaml:1:36: defaults.retry.retry_on[1]: "3xx" retries answers that are no failures`}},
+		{"a preset's POST", "upstreams: {a: {hosts: [a.example], preset: openai, retry: {methods: [inherit, LOCK]}}}", nil},
+		{"POST beside a preset", "upstreams: {a: {hosts: [a.example], preset: openai, retry: {methods: [inherit, PATCH]}}}", []string{
+			"mulligan.yaml:1:70: upstreams.a.retry: PATCH is repeated wherever no route says otherwise, with whatever it does twice; list it in the routes that can bear it, or send an idempotency key"}},
+		{"a rule about success", "defaults: {retry: {rules: [{status: [503, 2xx], retry: true}]}}", []string{
+			"mulligan.yaml:1:37: defaults.retry.rules[0]: this rule retries answers that are no failures"}},
+		{"a rule about some successes", "defaults: {retry: {rules: [{status: 200, json: {ok: false}, retry: true}, {status: 200, retry: false}]}}", nil},
 		{"no way in", "upstreams: {a: {endpoints: [http://a.example]}}", []string{
 			"mulligan.yaml:1:13: upstreams.a: nothing leads to this upstream: it has no hosts, listen or mount"}},
 		{"routes behind all", "upstreams: {a: {hosts: [a.example], routes: [{name: r, match: {path: /*}}, {name: s}, {name: t}]}}", []string{
