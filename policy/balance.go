@@ -13,13 +13,20 @@ type Load struct {
 	Skip     bool          // not to be chosen
 }
 
-// cost is what another attempt would wait for, as far as one can tell.
-func (l *Load) cost() float64 {
-	return float64(l.InFlight+1) * float64(max(l.Latency, leastLatency))
+// less reports whether another attempt would have less to wait for than one at the
+// other endpoint, as far as one can tell. One that nothing is known of is taken to
+// be as fast as the other: believed to be faster it would get a crowd before its
+// first answer.
+func (l *Load) less(other *Load) bool {
+	mine, others := max(l.Latency, leastLatency), max(other.Latency, leastLatency)
+	if l.Latency <= 0 || other.Latency <= 0 {
+		mine, others = 1, 1
+	}
+	return (float64(l.InFlight)+1)*float64(mine) < (float64(other.InFlight)+1)*float64(others)
 }
 
-// leastLatency keeps the number in flight from losing its weight where answers
-// come at once, or nothing is known.
+// leastLatency is where differences stop to matter: among the very fast only the
+// number in flight decides.
 const leastLatency = time.Millisecond
 
 // Choose picks one of the endpoints that are not to be skipped, by the power of
@@ -32,10 +39,7 @@ func Choose(loads []Load, one, two float64) int {
 			n++
 		}
 	}
-	switch n {
-	case 0:
-		return -1
-	case 1:
+	if n < 2 {
 		return nth(loads, 0)
 	}
 	i := pick(one, n)
@@ -44,7 +48,7 @@ func Choose(loads []Load, one, two float64) int {
 		j++
 	}
 	i, j = nth(loads, i), nth(loads, j)
-	if loads[j].cost() < loads[i].cost() {
+	if loads[j].less(&loads[i]) {
 		return j
 	}
 	return i
@@ -52,8 +56,11 @@ func Choose(loads []Load, one, two float64) int {
 
 // pick is a number under n.
 func pick(random float64, n int) int {
-	if !(random > 0) { // NaN too
+	switch {
+	case !(random > 0): // NaN too
 		return 0
+	case random >= 1:
+		return n - 1
 	}
 	return min(int(random*float64(n)), n-1)
 }
@@ -84,40 +91,49 @@ type Latency struct {
 // latencyTau is the time in which what is old loses all but 1/e of its weight.
 const latencyTau = 10 * time.Second
 
+const (
+	failedLatency = 100 * time.Millisecond // the least that a failure counts as
+	maxLatency    = time.Minute            // the most that anything counts as
+)
+
 // Observe takes in how long an attempt took to its response header. One that
 // failed counts as slow, however soon it did: the endpoint that fails fastest is
 // not the best.
 func (l *Latency) Observe(took time.Duration, failed bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seen := float64(took)
+	seen := float64(max(1, took)) // 0 would be that nothing is known
 	if failed {
 		seen = max(seen, 2*l.cost, float64(failedLatency))
 	}
 	seen = min(seen, float64(maxLatency))
-	if old := l.weight(now); seen < l.cost {
+	if seen < l.cost {
+		old := l.weight(now)
 		seen = old*l.cost + (1-old)*seen
 	}
-	l.cost, l.at = seen, now
+	l.cost = seen
+	if now.After(l.at) {
+		l.at = now
+	}
 }
 
 // weight is what is left of the old average's weight.
 func (l *Latency) weight(now time.Time) float64 {
-	if l.at.IsZero() {
-		return 0
-	}
 	return math.Exp(-float64(max(0, now.Sub(l.at))) / float64(latencyTau))
 }
 
-const (
-	failedLatency = 100 * time.Millisecond // the least that a failure counts as
-	maxLatency    = time.Minute            // the most that anything counts as
-)
-
-// Value returns the average; one that nothing was added to for long fades, so that
-// an endpoint that was slow once is tried again.
-func (l *Latency) Value(now time.Time) time.Duration {
+// Value returns the average; 0 where nothing is known. One that nothing was added
+// to for long fades, so that an endpoint that was slow once is tried again; by one
+// attempt, and not by a crowd: while any is under way there the average is what
+// it was.
+func (l *Latency) Value(now time.Time, inFlight int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Duration(l.cost * l.weight(now))
+	if l.cost == 0 {
+		return 0
+	}
+	if inFlight > 0 {
+		return time.Duration(l.cost)
+	}
+	return max(1, time.Duration(l.cost*l.weight(now)))
 }

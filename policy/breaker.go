@@ -13,7 +13,7 @@ type BreakerConfig struct {
 	MinRequests  int           // that the window has to hold before the ratio counts
 	Window       time.Duration // that is looked back on
 	OpenFor      time.Duration // the first time; twice as long each time in a row
-	MaxOpenFor   time.Duration // the longest
+	MaxOpenFor   time.Duration // never longer than this; 0 = OpenFor
 	Probes       int           // attempts let through at once while half-open, and successes that close
 }
 
@@ -34,19 +34,19 @@ const (
 // lets nothing through, half-open it lets a few probes through and judges by them.
 // It is safe for concurrent use.
 //
-// Times between openings and probes are the caller's now. The marks of attempts
-// that began before the circuit changed do not count any more.
+// The marks of attempts that began before the circuit changed do not count any
+// more: they tell of how the endpoint was then.
 type Breaker struct {
 	mu     sync.Mutex
-	cfg    BreakerConfig
-	start  time.Time // slots count from here
+	cfg    BreakerConfig // with values that make sense; see set
+	start  time.Time     // slots count from here
 	all    slots
 	bad    slots
 	phase  breakerPhase
-	change uint32    // of the phase, so far: what was let through before the last says nothing
+	change uint32    // of the phase, so far, from 1: what was let through before the last says nothing
 	inRow  int       // openings without a close
 	until  time.Time // open: when it is half-open
-	probes []probe   // half-open: under way
+	probes []probe   // half-open: under way, and within their lease
 	last   uint32    // number of the last probe
 	passed int       // half-open: probes that were good
 }
@@ -60,14 +60,16 @@ const (
 )
 
 // probe is an attempt that finds out whether the endpoint is well again. One that
-// hangs keeps its place until its lease ends, and no longer.
+// hangs keeps its place until its lease ends, and no longer. What it says after
+// that still counts: an endpoint whose answers take longer than a lease could
+// never be found well otherwise.
 type probe struct {
 	number uint32
-	lease  time.Time
+	lease  time.Time // ends then
 }
 
-// Permit is what Allow lets an attempt through with, to be given back with its
-// mark.
+// Permit is what Allow lets an attempt through with, to be given back once, with
+// its mark. The zero value is none, and giving it back does nothing.
 type Permit struct {
 	change uint32
 	probe  uint32 // 0: none
@@ -78,60 +80,64 @@ func (p Permit) Probe() bool { return p.probe != 0 }
 
 // NewBreaker returns a closed breaker.
 func NewBreaker(cfg BreakerConfig, now time.Time) *Breaker {
-	b := &Breaker{start: now}
+	b := &Breaker{start: now, change: 1}
 	b.set(cfg)
 	return b
 }
 
 func (b *Breaker) set(cfg BreakerConfig) {
+	if cfg.MaxOpenFor <= 0 {
+		cfg.MaxOpenFor = cfg.OpenFor
+	}
+	cfg.MaxOpenFor = max(1, cfg.MaxOpenFor)
+	cfg.OpenFor = max(1, min(cfg.OpenFor, cfg.MaxOpenFor))
+	cfg.Probes = max(1, cfg.Probes)
 	b.cfg = cfg
-	b.cfg.Probes = max(1, cfg.Probes)
 	b.all.width = max(1, cfg.Window/numSlots)
 	b.bad.width = b.all.width
 }
 
-// Allow asks to let an attempt through. Where it does not, wait is how long it
-// will certainly not.
+// Allow asks to let an attempt through. Where it does not, wait is the time after
+// which asking again is of use: for an open circuit what is left of it, for a
+// half-open one the longest that the next place of a probe is taken.
 func (b *Breaker) Allow(now time.Time) (p Permit, wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turn(now)
-	switch {
-	case b.phase == closed:
-		return Permit{change: b.change}, 0, true
-	case b.phase == open:
-		return Permit{}, b.until.Sub(now), false
-	case len(b.probes) >= b.cfg.Probes:
-		return Permit{}, b.nextLease().Sub(now), false
+	if wait := b.wait(now); wait > 0 {
+		return Permit{}, wait, false
 	}
-	b.last++
-	if b.last == 0 {
-		b.last = 1
+	p.change = b.change
+	if b.phase == halfOpen {
+		b.last = max(1, b.last+1) // 0 is none
+		p.probe = b.last
+		b.probes = append(b.probes, probe{b.last, now.Add(b.cfg.OpenFor)})
 	}
-	b.probes = append(b.probes, probe{b.last, now.Add(b.cfg.OpenFor)})
-	return Permit{b.change, b.last}, 0, true
+	return p, 0, true
 }
 
-// Wait returns for how long certainly nothing is let through; 0: now it would be.
+// Wait returns what Allow would as its wait; 0: it would let an attempt through.
 func (b *Breaker) Wait(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.wait(now)
+}
+
+// Open reports whether the circuit is open or half-open.
+func (b *Breaker) Open(time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.phase != closed
+}
+
+func (b *Breaker) wait(now time.Time) time.Duration {
 	b.turn(now)
 	switch {
 	case b.phase == open:
 		return b.until.Sub(now)
-	case b.phase == halfOpen && len(b.probes) >= b.cfg.Probes:
+	case b.phase == halfOpen && b.passed+len(b.probes) >= b.cfg.Probes: // as many as it takes to close
 		return b.nextLease().Sub(now)
 	}
 	return 0
-}
-
-// Open reports whether the circuit is open or half-open.
-func (b *Breaker) Open(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.turn(now)
-	return b.phase != closed
 }
 
 // turn makes an open circuit half-open when its time has come, and takes the
@@ -150,7 +156,14 @@ func (b *Breaker) turn(now time.Time) {
 func (b *Breaker) enter(p breakerPhase) {
 	b.phase, b.passed = p, 0
 	b.probes = b.probes[:0]
-	b.change++
+	b.change = max(1, b.change+1) // 0 is no permit's
+	b.forget()
+}
+
+// forget empties the window.
+func (b *Breaker) forget() {
+	b.all.counts, b.all.sum = [numSlots]int64{}, 0
+	b.bad.counts, b.bad.sum = [numSlots]int64{}, 0
 }
 
 func (b *Breaker) nextLease() time.Time {
@@ -168,84 +181,87 @@ func (b *Breaker) nextLease() time.Time {
 func (b *Breaker) Done(p Permit, mark Mark, now time.Time, random float64) (opened, reclosed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turn(now)
 	if p.change != b.change {
 		return false, false
 	}
 	if b.phase == halfOpen {
 		return b.judge(p, mark, now, random)
 	}
-	if mark == Neutral {
+	if mark == Neutral || !b.cfg.On() {
 		return false, false
 	}
+	if opened = b.count(mark, now); opened {
+		b.open(now, random)
+	}
+	return opened, false
+}
+
+// count takes in the mark of an attempt of a closed circuit, and reports whether
+// the window is one that opens it. A good answer does not bring that about, by
+// making older ones leave the window, but where it is the one that makes the ratio
+// count.
+func (b *Breaker) count(mark Mark, now time.Time) bool {
 	at := max(0, now.Sub(b.start))
 	b.all.advance(at)
 	b.bad.advance(at)
 	b.all.add(at)
 	if mark == Bad {
 		b.bad.add(at)
-		if b.all.sum >= int64(b.cfg.MinRequests) && float64(b.bad.sum) >= b.cfg.FailureRatio*float64(b.all.sum) {
-			b.open(now, random)
-			return true, false
-		}
 	}
-	return false, false
+	if least := int64(b.cfg.MinRequests); b.all.sum < least || mark == Good && b.all.sum != least {
+		return false
+	}
+	// Divided rather than multiplied: 55/100 is 0.55, and 0.55*100 more than 55.
+	return b.bad.sum > 0 && float64(b.bad.sum)/float64(b.all.sum) >= b.cfg.FailureRatio
 }
 
-// judge takes the mark of a probe.
+// judge takes the mark of a probe, and its place.
 func (b *Breaker) judge(p Permit, mark Mark, now time.Time, random float64) (opened, reclosed bool) {
-	i := slices.IndexFunc(b.probes, func(o probe) bool { return o.number == p.probe })
-	if i < 0 {
-		return false, false // its place was taken
-	}
-	b.probes = slices.Delete(b.probes, i, i+1)
+	b.probes = slices.DeleteFunc(b.probes, func(o probe) bool { return o.number == p.probe })
 	switch mark {
 	case Bad:
 		b.open(now, random)
 		return true, false
 	case Good:
-		if b.passed++; b.passed >= b.cfg.Probes {
-			b.inRow = 0
-			b.forget()
-			b.enter(closed)
-			return false, true
-		}
+		b.passed++
+		return false, b.closeIfWell()
 	}
 	return false, false
 }
 
-// open opens the circuit: for open_for, doubling with each time in a row up to
-// max_open_for, and up to a fifth longer by chance, within that: many instances
-// that saw one outage are not to probe at once.
-func (b *Breaker) open(now time.Time, random float64) {
-	longest := max(b.cfg.MaxOpenFor, b.cfg.OpenFor)
-	least := b.cfg.OpenFor
-	for i := 0; i < b.inRow && least < longest; i++ {
-		least = saturatingDouble(least)
+// closeIfWell closes a half-open circuit once enough probes were good.
+func (b *Breaker) closeIfWell() bool {
+	if b.phase != halfOpen || b.passed < b.cfg.Probes {
+		return false
 	}
+	b.inRow = 0
+	b.enter(closed)
+	return true
+}
+
+// open opens the circuit.
+func (b *Breaker) open(now time.Time, random float64) {
+	b.until = now.Add(b.cfg.openTime(b.inRow, random))
 	b.inRow++
-	most := min(least+least/5, longest)
-	least = min(least, most-most/6)
-	b.until = now.Add(draw(least, most, random))
-	b.forget()
 	b.enter(open)
 }
 
-func saturatingDouble(d time.Duration) time.Duration {
-	if d > maxDuration/2 {
-		return maxDuration
+// openTime is how long a circuit is open that was opened inRow times before
+// without a close: open_for, doubling each time up to max_open_for, and up to a
+// fifth longer by chance. At max_open_for the chance is taken off instead: many
+// instances that saw one outage are not to probe at once.
+func (c *BreakerConfig) openTime(inRow int, random float64) time.Duration {
+	least := c.OpenFor
+	for ; inRow > 0 && least < c.MaxOpenFor; inRow-- {
+		least += min(least, c.MaxOpenFor-least)
 	}
-	return 2 * d
+	most := least + min(least/5, c.MaxOpenFor-least)
+	return draw(min(least, most-most/6), most, random)
 }
 
-// forget empties the window.
-func (b *Breaker) forget() {
-	b.all.counts, b.all.sum = [numSlots]int64{}, 0
-	b.bad.counts, b.bad.sum = [numSlots]int64{}, 0
-}
-
-// Configure goes on under another configuration. An open circuit stays open for
-// no longer than the new one allows.
+// Configure goes on under another configuration, with what was counted. A circuit
+// stays open for no longer than the new one allows, and a probe keeps its place for
+// no longer; what is no breaker any more closes.
 func (b *Breaker) Configure(cfg BreakerConfig, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +272,20 @@ func (b *Breaker) Configure(cfg BreakerConfig, now time.Time) {
 		b.all.refill(&all)
 		b.bad.refill(&bad)
 	}
-	if latest := now.Add(max(cfg.MaxOpenFor, cfg.OpenFor)); b.phase == open && b.until.After(latest) {
-		b.until = latest
+	if !b.cfg.On() && b.phase != closed {
+		b.inRow = 0
+		b.enter(closed)
 	}
+	b.until = earlier(b.until, now.Add(b.cfg.MaxOpenFor))
+	for i := range b.probes {
+		b.probes[i].lease = earlier(b.probes[i].lease, now.Add(b.cfg.OpenFor))
+	}
+	b.closeIfWell()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,17 +13,23 @@ const maxPauses = 1024
 // 503's everything that goes to the authority, a 429's what has the same
 // credentials. It is safe for concurrent use.
 type Pause struct {
+	any atomic.Bool // something was ever held: mostly not, and then nothing needs the lock
 	mu  sync.Mutex
 	all time.Time
 	by  map[uint64]time.Time // credentials' hash → until when
 }
 
-// Everybody is the key of what holds back all credentials.
+// Everybody is the key of what holds back all credentials, and of requests that
+// have none.
 const Everybody = 0
 
 // Hold holds back until the time, for one credential's key or Everybody. A later
 // time that is known already stays.
 func (p *Pause) Hold(key uint64, until, now time.Time) {
+	if !until.After(now) {
+		return
+	}
+	p.any.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if key == Everybody {
@@ -49,7 +56,7 @@ func (p *Pause) shrink(now time.Time) {
 		switch {
 		case !until.After(now):
 			delete(p.by, key)
-		case first == 0 || until.Before(p.by[first]):
+		case first == Everybody || until.Before(p.by[first]): // which is no key in there
 			first = key
 		}
 	}
@@ -58,12 +65,18 @@ func (p *Pause) shrink(now time.Time) {
 	}
 }
 
+// Any reports whether there may be something to be held back at all.
+func (p *Pause) Any() bool { return p.any.Load() }
+
 // Left returns for how long a request with the credentials is held back.
 func (p *Pause) Left(key uint64, now time.Time) time.Duration {
+	if !p.any.Load() {
+		return 0
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := p.all.Sub(now)
-	if key != Everybody && p.by != nil {
+	if key != Everybody {
 		left = max(left, p.by[key].Sub(now))
 	}
 	return max(0, left)

@@ -86,7 +86,8 @@ func (x *exchange) choose(now time.Time) int {
 	var few [8]policy.Load
 	loads := few[:0]
 	for i, a := range x.places {
-		loads = append(loads, policy.Load{InFlight: int(a.inFlight.Load()), Latency: a.latency.Value(now), Skip: x.tried&(1<<i) != 0})
+		n := int(a.inFlight.Load())
+		loads = append(loads, policy.Load{InFlight: n, Latency: a.latency.Value(now, n), Skip: x.tried&(1<<i) != 0})
 	}
 	i := policy.Choose(loads, rand.Float64(), rand.Float64())
 	if i >= 0 {
