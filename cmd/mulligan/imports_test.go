@@ -54,7 +54,7 @@ var rules = []rule{
 		because: "certificates are made for whoever asks: who may ask, the proxy knows",
 	},
 	{
-		path: "mulligan/proxy", imports: []string{"mulligan/policy", "mulligan/metrics", "mulligan/proxy/..."},
+		path: "mulligan/proxy", imports: []string{"mulligan/policy", "mulligan/metrics", "mulligan/proxy/...", "golang.org/x/time/rate"},
 		because: "the proxy gets its configuration and its admin port from cmd, where parts meet",
 	},
 	{
