@@ -283,6 +283,16 @@ func TestGateDoesNotServeWhoIsOverTime(t *testing.T) {
 	}
 }
 
+func TestGateQueueHasRoomOnceWhoWaitsIsOverTime(t *testing.T) {
+	d := gateTester{t, newTestGate(1, 1, time.Second), gateAt}
+	d.in(1, false)
+	late := d.queued(true)
+	d.refused(true)
+	d.now = d.now.Add(time.Second)
+	d.queued(true)
+	d.tells("refused", late)
+}
+
 func TestGateAbandoned(t *testing.T) {
 	d := gateTester{t, newTestGate(1, 3, time.Second), gateAt}
 	d.in(1, false)
