@@ -44,6 +44,9 @@ func (r *Retry) Classify(o Outcome) Verdict {
 }
 
 func (r *Retry) repeats(o Outcome) bool {
+	if o.Ruled != NotRuled {
+		return o.Ruled == RuledRetry
+	}
 	if o.in(&r.DoNotRetryOn) {
 		return false
 	}

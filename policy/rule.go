@@ -69,14 +69,22 @@ type Seen struct {
 }
 
 // LooksInto reports whether a rule could be decided by the body of a response with
-// this status.
-func (r *Retry) LooksInto(status int) bool {
+// this status and these fields.
+func (r *Retry) LooksInto(status int, field func(name string) string) bool {
 	for i := range r.Rules {
 		if rule := &r.Rules[i]; len(rule.JSON) > 0 && rule.takes(status) {
 			return true
 		}
 	}
 	return false
+}
+
+// IsJSON reports whether a message with this Content-Type is JSON: application/json,
+// or anything that ends in +json (RFC 6839 3.1).
+func IsJSON(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(trim(media))
+	return media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
 // Rule returns what the first rule says that matches.
