@@ -73,7 +73,7 @@ type Seen struct {
 func (r *Retry) LooksInto(status int, field func(name string) string) bool {
 	for i := range r.Rules {
 		if rule := &r.Rules[i]; len(rule.JSON) > 0 && rule.takes(status) {
-			return true
+			return IsJSON(field("Content-Type"))
 		}
 	}
 	return false

@@ -42,8 +42,9 @@ type exchange struct {
 	number    int // attempts begun
 	attemptAt time.Time
 	inHand
-	last inHand          // of the attempt before, until this one has written something
-	cut  policy.Decision // the retry for which timeout.attempt cuts the attempt
+	events eventStream     // of the response in hand
+	last   inHand          // of the attempt before, until this one has written something
+	cut    policy.Decision // the retry for which timeout.attempt cuts the attempt
 
 	connect   bool           // a CONNECT: an attempt is a dial
 	tunnel    *h1.ClientConn // the connection that a CONNECT got
