@@ -337,8 +337,8 @@ func (x *exchange) failed(err error) result {
 // HTTP/1.1 for a request (RFC 9113 7).
 const http11Required = 0xd
 
-// answered is an attempt with a response head: a small body is held until it is
-// whole, then policy gets to know what came.
+// answered is an attempt with a response head: its body is held as far as that
+// matters, then policy gets to know what came.
 func (x *exchange) answered() result {
 	if x.beside != nil && !x.isLane {
 		x.beside.answered()
@@ -359,13 +359,18 @@ func (x *exchange) answered() result {
 	x.moveOn()
 	o := policy.Outcome{Status: x.resp.Status}
 	var f fault
-	if x.broken {
+	switch {
+	case x.broken:
 		// None of it has gone to the client: it is no response that could be given.
 		o.Class = policy.Truncated
 		f = wireFault(&h1.Error{Kind: h1.Broken})
 		f.received = o.Status
+	case x.eventFailed():
+		o.Class = policy.ErrorEvent
+	case len(x.route.Retry.Rules) > 0:
+		o.Ruled = x.ruled()
 	}
-	if x.route.Retry.Heeds(o.Status) || x.resp.Header.Get("RateLimit") != nil {
+	if x.route.Retry.Heeds(o.Status) || o.Class == policy.ErrorEvent || x.resp.Header.Get("RateLimit") != nil {
 		o.ReadHeader(&x.route.Retry, x.respField, x.keyed(), time.Now())
 	}
 	if x.broken {

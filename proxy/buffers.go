@@ -39,6 +39,18 @@ func (b *blocks) piece(i int) []byte {
 	return b.list[i][:min(left, blockSize)]
 }
 
+// joined returns what is there in one piece.
+func (b *blocks) joined() []byte {
+	if p := b.piece(0); int64(len(p)) == b.size {
+		return p
+	}
+	all := make([]byte, 0, b.size)
+	for i := range b.list {
+		all = append(all, b.piece(i)...)
+	}
+	return all
+}
+
 // reset gives the memory back.
 func (b *blocks) reset() {
 	for i, p := range b.list {

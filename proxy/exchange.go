@@ -46,8 +46,9 @@ type exchange struct {
 	number    int // attempts begun
 	attemptAt time.Time
 	inHand
-	last inHand          // of the attempt before, until this one has written something
-	cut  policy.Decision // the retry for which timeout.attempt cuts the attempt
+	events eventStream     // of the response in hand
+	last   inHand          // of the attempt before, until this one has written something
+	cut    policy.Decision // the retry for which timeout.attempt cuts the attempt
 
 	beside *race // the attempts beside it; nil: there can be none
 	isLane bool  // this is one of those

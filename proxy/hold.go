@@ -6,32 +6,40 @@ import (
 	"mulligan/proxy/h1"
 )
 
-// hold keeps a small response back until it is whole, so that one that breaks
-// off is a failed attempt and not half an answer. over is true where the attempt
-// ended meanwhile.
+// hold keeps a response back whose body decides what becomes of it, as far as it
+// has to be known for that: a small one until it is whole, so that one that breaks
+// off is a failed attempt and not half an answer; one that rules look into
+// likewise, of any framing; an event stream until its first event. over is true
+// where the attempt ended meanwhile.
 func (x *exchange) hold() (r result, over bool) {
 	x.whole, x.broken, x.heldWhole = false, false, nil
-	resp := x.resp
-	if resp.Status == 101 {
+	if x.resp.Status == 101 {
 		return result{}, false
 	}
+	x.lookForEvent()
 	if p, ok := x.uc.BufferedBody(); ok {
 		x.heldWhole, x.whole = p, true
+		x.lookAt(p)
 		return result{}, false
 	}
-	if resp.Framing != h1.Length || resp.ContentLength > x.route.Buffer.Response || !x.s.buffered.take(resp.ContentLength) {
+	held := x.holds()
+	if held == asItComes {
 		return result{}, false
 	}
-	x.charged += resp.ContentLength
 	x.armHold()
 	x.c.watch.moving(x.uc)
 	defer x.c.watch.rested()
 	for {
 		p, err := x.uc.NextBody()
 		switch {
-		case err == nil:
+		case err == nil && held == booked:
 			x.held.add(p)
 			continue
+		case err == nil:
+			if x.keepHeld(p) {
+				continue
+			}
+			return result{}, false
 		case err == io.EOF:
 			x.whole = true
 			return result{}, false
@@ -49,6 +57,44 @@ func (x *exchange) hold() (r result, over bool) {
 		x.broken = true
 		return result{}, false
 	}
+}
+
+// holding says how a response is held.
+type holding uint8
+
+const (
+	asItComes    holding = iota // not at all
+	booked                      // whole, and all of it is in the ledger already
+	pieceByPiece                // up to buffer.response, each piece booked when it comes
+)
+
+// holds decides how the response is held.
+func (x *exchange) holds() holding {
+	most := x.route.Buffer.Response
+	switch {
+	case x.events.on:
+		return pieceByPiece
+	case x.resp.Framing == h1.Length:
+		if x.resp.ContentLength > most || !x.s.buffered.take(x.resp.ContentLength) {
+			return asItComes
+		}
+		x.charged += x.resp.ContentLength
+		return booked
+	case most > 0 && x.looksInto():
+		return pieceByPiece
+	}
+	return asItComes
+}
+
+// keepHeld keeps a piece and reports whether more is to be held. It has left the
+// connection, so that it is kept whatever the limits say.
+func (x *exchange) keepHeld(p []byte) bool {
+	n := int64(len(p))
+	found := x.lookAt(p)
+	x.s.buffered.used.Add(n)
+	x.charged += n
+	x.held.add(p)
+	return !found && x.held.size <= x.route.Buffer.Response && !x.s.buffered.over()
 }
 
 // armHold bounds a hold by timeout.attempt where nothing else does: where no

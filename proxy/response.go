@@ -163,6 +163,7 @@ func (x *exchange) deliverBody(framing h1.Framing, r result, d policy.Decision) 
 		return x.breakOff(framing)
 	}
 	if !x.whole {
+		x.forgetHeld() // the rest may take long
 		return x.stream(framing, r, d)
 	}
 	x.account(r, d)

@@ -89,8 +89,8 @@ func script(all ...string) func(int, *http.Request) string {
 	return func(n int, _ *http.Request) string { return all[min(n, len(all))-1] }
 }
 
-// slowly answers after a time.
-func slowly(d time.Duration, answer string) func(int, *http.Request) string {
+// lateBy answers after a time.
+func lateBy(d time.Duration, answer string) func(int, *http.Request) string {
 	return func(int, *http.Request) string {
 		time.Sleep(d)
 		return answer
@@ -285,7 +285,7 @@ func TestBreakerNeutral(t *testing.T) {
 // once timeout.attempt has passed.
 func TestBreakerCountsSlow(t *testing.T) {
 	inTrouble(t, struggling(1, withBreaker), func(b *bubble) {
-		b.serve("a:80", slowly(6*time.Second, ok))
+		b.serve("a:80", lateBy(6*time.Second, ok))
 		var all []<-chan reply
 		for range 4 {
 			all = append(all, b.later("POST http://up/ HTTP/1.1\r\nHost: up\r\nContent-Length: 0\r\n\r\n"))
@@ -446,7 +446,7 @@ func TestConcurrency(t *testing.T) {
 	inTrouble(t, struggling(1, func(u *policy.Upstream) {
 		u.Concurrency = policy.Concurrency{Max: 2, Queue: 2, MaxWait: 3 * time.Second}
 	}), func(b *bubble) {
-		a := b.serve("a:80", slowly(2*time.Second, ok))
+		a := b.serve("a:80", lateBy(2*time.Second, ok))
 		var all []<-chan reply
 		for range 4 {
 			all = append(all, b.later(getUp))
@@ -616,10 +616,10 @@ func TestHedgeFastFailureWaits(t *testing.T) {
 		took          time.Duration
 		stop          string
 	}{
-		"the attempt fails":       {slowly(400*time.Millisecond, fiveOhThree), slowly(400*time.Millisecond, ok), 700 * time.Millisecond, "attempts=2; stop=success; received-status=200"},
-		"the hedge fails":         {slowly(time.Second, ok), always(fiveOhThree), time.Second, ""},
-		"both, the attempt first": {slowly(400*time.Millisecond, fiveOhThree), slowly(400*time.Millisecond, fiveOhThree), 700 * time.Millisecond, "attempts=2; stop=max_attempts; received-status=503"},
-		"both, the hedge first":   {slowly(time.Second, fiveOhThree), always(fiveOhThree), time.Second, "attempts=2; stop=max_attempts; received-status=503"},
+		"the attempt fails":       {lateBy(400*time.Millisecond, fiveOhThree), lateBy(400*time.Millisecond, ok), 700 * time.Millisecond, "attempts=2; stop=success; received-status=200"},
+		"the hedge fails":         {lateBy(time.Second, ok), always(fiveOhThree), time.Second, ""},
+		"both, the attempt first": {lateBy(400*time.Millisecond, fiveOhThree), lateBy(400*time.Millisecond, fiveOhThree), 700 * time.Millisecond, "attempts=2; stop=max_attempts; received-status=503"},
+		"both, the hedge first":   {lateBy(time.Second, fiveOhThree), always(fiveOhThree), time.Second, "attempts=2; stop=max_attempts; received-status=503"},
 		"both hang":               {always(""), always(""), 20 * time.Second, "attempts=2; stop=window; error=http_response_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -685,7 +685,7 @@ func TestHedgeOnlyWhatIsSafe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTrouble(t, struggling(1, func(u *policy.Upstream) { hedged(u); u.Budget.Burst = test.burst; u.Budget.Ratio = 0 }), func(b *bubble) {
-				a := b.serve("a:80", slowly(2*time.Second, ok))
+				a := b.serve("a:80", lateBy(2*time.Second, ok))
 				if got := b.request(test.request); got.status != 200 {
 					b.Errorf("%+v", got)
 				}

@@ -49,6 +49,10 @@ var rules = []rule{
 		because: "it is HTTP/2 in the shapes of h1, and the wire knows neither policy nor metrics",
 	},
 	{
+		path: "mulligan/proxy/sse", not: []string{"net/...", "os/...", "time"},
+		because: "it only reads bytes that it is given",
+	},
+	{
 		path:    "mulligan/proxy/certs",
 		imports: []string{"github.com/caddyserver/certmagic", "go.uber.org/zap/...", "golang.org/x/net/..."},
 		because: "certificates are made for whoever asks: who may ask, the proxy knows",
