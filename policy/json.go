@@ -42,7 +42,7 @@ func (d *document) valid() bool {
 // that stand at a path of valid JSON. Of members with the same name the last
 // counts, as with most readers (RFC 8259 section 4).
 func anyAt(value []byte, path []string, accept func(text string) bool) bool {
-	value = bytes.TrimLeft(value, jsonSpace)
+	value = skipSpace(value)
 	if len(path) == 0 {
 		text, ok := scalarText(value)
 		return ok && accept(text)
@@ -58,15 +58,22 @@ func anyAt(value []byte, path []string, accept func(text string) bool) bool {
 	return false
 }
 
-// jsonSpace is the white space of RFC 8259 section 2.
-const jsonSpace = " \t\n\r"
+// isSpace reports whether c is white space of RFC 8259 section 2.
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+func skipSpace(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	return b
+}
 
 // memberOf returns the value of the last member of this name, and what follows
 // it; nil where there is none.
 func memberOf(object []byte, name string) (found []byte) {
-	for b := bytes.TrimLeft(object[1:], jsonSpace); b[0] != '}'; {
+	for b := skipSpace(object[1:]); b[0] != '}'; {
 		key, after := cutValue(b)
-		value := bytes.TrimLeft(bytes.TrimLeft(after, jsonSpace)[1:], jsonSpace) // behind the colon
+		value := skipSpace(skipSpace(after)[1:]) // behind the colon
 		if isNamed(key, name) {
 			found = value
 		}
@@ -92,7 +99,7 @@ func anyElement(array []byte, step string, take func(element []byte) bool) bool 
 		return false
 	}
 	i := 0
-	for b := bytes.TrimLeft(array[1:], jsonSpace); b[0] != ']'; i++ {
+	for b := skipSpace(array[1:]); b[0] != ']'; i++ {
 		if (step == "*" || i == wanted) && take(b) {
 			return true
 		}
@@ -105,9 +112,9 @@ func anyElement(array []byte, step string, take func(element []byte) bool) bool 
 // nextItem goes behind the comma that follows a member or element, or to the
 // bracket that ends them.
 func nextItem(after []byte) []byte {
-	after = bytes.TrimLeft(after, jsonSpace)
+	after = skipSpace(after)
 	if after[0] == ',' {
-		return bytes.TrimLeft(after[1:], jsonSpace)
+		return skipSpace(after[1:])
 	}
 	return after
 }
@@ -152,8 +159,10 @@ func stringLength(b []byte) int {
 
 // literalLength is the length of the number, true, false or null that b begins with.
 func literalLength(b []byte) int {
-	if end := bytes.IndexAny(b, ",:]}"+jsonSpace); end >= 0 {
-		return end
+	for i, c := range b {
+		if c == ',' || c == ']' || c == '}' || isSpace(c) {
+			return i
+		}
 	}
 	return len(b)
 }
