@@ -30,6 +30,7 @@ import (
 type replica struct {
 	ln       net.Listener
 	opened   atomic.Int32 // connections
+	closed   atomic.Int32 // of them
 	requests atomic.Int32
 	fails    atomic.Bool
 	protocol atomic.Value // of the last request
@@ -37,10 +38,23 @@ type replica struct {
 
 func (r *replica) Accept() (net.Conn, error) {
 	c, err := r.ln.Accept()
-	if err == nil {
-		r.opened.Add(1)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	r.opened.Add(1)
+	return &replicaConn{Conn: c, r: r}, nil
+}
+
+// replicaConn is a connection whose end is counted.
+type replicaConn struct {
+	net.Conn
+	r    *replica
+	once sync.Once
+}
+
+func (c *replicaConn) Close() error {
+	c.once.Do(func() { c.r.closed.Add(1) })
+	return c.Conn.Close()
 }
 
 func (r *replica) Close() error   { return r.ln.Close() }

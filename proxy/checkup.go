@@ -35,7 +35,7 @@ func (s *Server) look(ctx context.Context, how *checkWay, e *policy.Endpoint) (f
 	ctx, cancel := context.WithTimeout(ctx, how.Timeout)
 	defer cancel()
 	dial := func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, how.peer) }
-	own := newLinks(dial, how.peer.tls != nil, h1.PoolConfig{Idle: atOnce})
+	own := newLinks(dial, how.peer.tls != nil, h1.PoolConfig{})
 	defer own.Close()
 	uc, _, err := own.Get(func() context.Context { return ctx }, wanted{})
 	if err != nil {

@@ -300,7 +300,9 @@ func TestHealthOverReloads(t *testing.T) {
 
 // TestShutdownEndsChecks: those under way too, at once, and no reload begins more.
 func TestShutdownEndsChecks(t *testing.T) {
-	inWard(t, settings(checked()), "up:80", func(p *patient) {
+	u := checked()
+	u.HealthCheck.UnhealthyAfter = 1
+	inWard(t, settings(u), "up:80", func(p *patient) {
 		p.answer(0)
 		p.srv.Start()
 		time.Sleep(1100 * time.Millisecond)
@@ -309,9 +311,11 @@ func TestShutdownEndsChecks(t *testing.T) {
 		if took := time.Since(began); p.checks() != 1 || took > 0 {
 			p.Errorf("%d checks, took %v", p.checks(), took)
 		}
-		p.reload(checked())
+		more := checked()
+		more.Endpoints = append(more.Endpoints, policy.Endpoint{Scheme: "http", Host: "up", Port: 80})
+		p.reload(more)
+		time.Sleep(checkEach)
 		p.srv.Close()
-		time.Sleep(time.Hour)
 		if p.checks() != 1 || p.left() != 0 {
 			p.Errorf("%d checks, %d connections", p.checks(), p.left())
 		}
@@ -358,5 +362,8 @@ func TestHealthOverTLS(t *testing.T) {
 			t.Error("checked without trust")
 		}
 		srv.Close()
+		if !eventually(func() bool { return first.closed.Load() == first.opened.Load() }) {
+			t.Errorf("%d of %d connections were closed", first.closed.Load(), first.opened.Load())
+		}
 	}
 }
