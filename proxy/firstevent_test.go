@@ -553,3 +553,20 @@ func TestFirstEventOnHTTP2(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeBehindAnErrorEvent: what the request before ended with says nothing of
+// a 101.
+func TestUpgradeBehindAnErrorEvent(t *testing.T) {
+	inBubble(t, eventSettings(), answers(wholeStream(overloaded), switching), func(b *bubble) {
+		c := b.dial()
+		defer c.Close()
+		r := bufio.NewReader(c)
+		io.WriteString(c, post("/"))
+		io.Copy(io.Discard, readResponse(b.T, r).Body)
+		io.WriteString(c, "GET http://up/ HTTP/1.1\r\nHost: up\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\n")
+		resp := readResponse(b.T, r)
+		if got := resp.Header.Get("Proxy-Status"); resp.StatusCode != 101 || got != "" {
+			b.Errorf("%s %q", resp.Status, got)
+		}
+	})
+}
