@@ -1,8 +1,7 @@
 package policy
 
-// Class says how an attempt ended where it did not end with a whole response.
-// The README's table of failure classes has those that an attempt can end with
-// today; ErrorEvent is a name that configuration knows already.
+// Class says how an attempt ended where it did not end with a whole response, or
+// with one whose first event is an error. The README's table has them.
 // The zero value is ClassNone.
 type Class uint8
 

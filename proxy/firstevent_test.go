@@ -155,15 +155,30 @@ func TestFirstEventIsOff(t *testing.T) {
 	off := route("off")
 	off.Path, off.Prefix = "/off", false
 	s.Default.Routes = []*policy.Route{off}
-	inBubble(t, s, answers(wholeStream(message), wholeStream(overloaded)), func(b *bubble) {
+	inBubble(t, s, answers(wholeStream(overloaded), wholeStream(message), wholeStream(overloaded)), func(b *bubble) {
 		c := b.dial()
 		r := bufio.NewReader(c)
-		for _, row := range []struct{ path, want string }{{"/", message}, {"/off", overloaded}} {
-			io.WriteString(c, "GET http://up"+row.path+" HTTP/1.1\r\nHost: up\r\n\r\n")
+		for _, row := range []struct{ path, want, says string }{
+			{"/", overloaded, "mulligan; attempts=1; stop=not_idempotent; received-status=200"},
+			{"/off", message, ""},
+			{"/off", overloaded, ""},
+		} {
+			io.WriteString(c, post(row.path))
 			resp := readResponse(b.T, r)
-			if body, err := io.ReadAll(resp.Body); string(body) != row.want || err != nil || resp.Header.Get("Proxy-Status") != "" {
-				b.Errorf("%q %v %q", body, err, resp.Header.Get("Proxy-Status"))
+			body, err := io.ReadAll(resp.Body)
+			if got := resp.Header.Get("Proxy-Status"); string(body) != row.want || err != nil || got != row.says {
+				b.Errorf("%q %v %q", body, err, got)
 			}
+		}
+	})
+}
+
+// TestHeadHasNoFirstEvent: that no event comes of it is no failure.
+func TestHeadHasNoFirstEvent(t *testing.T) {
+	inBubble(t, eventSettings(), answers("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), func(b *bubble) {
+		resp := b.send(b.dial(), "HEAD http://up/ HTTP/1.1\r\nHost: up\r\n\r\n")
+		if got := resp.Header.Get("Proxy-Status"); resp.StatusCode != 200 || got != "" {
+			b.Errorf("%s %q", resp.Status, got)
 		}
 	})
 }
@@ -299,11 +314,11 @@ func TestStreamBreaksOff(t *testing.T) {
 func TestFirstEventIsLate(t *testing.T) {
 	late := events(comment, comment, comment, comment, comment, comment, message)
 	for _, row := range []struct {
-		request, want string
-		timeouts      float64
+		request, want, says string
+		timeouts            float64
 	}{
-		{getUp, message, 1},
-		{post("/"), strings.Repeat(comment, 6) + message, 0},
+		{getUp, message, "mulligan; attempts=2; stop=success; received-status=200", 1},
+		{post("/"), strings.Repeat(comment, 6) + message, "", 0},
 	} {
 		inBubble(t, eventSettings(), inTurn(late, answers(wholeStream(message))), func(b *bubble) {
 			c := b.dial()
@@ -311,6 +326,9 @@ func TestFirstEventIsLate(t *testing.T) {
 			began := time.Now()
 			resp := b.send(c, row.request)
 			within(b.T, time.Since(began), 5*time.Second)
+			if got := resp.Header.Get("Proxy-Status"); got != row.says {
+				b.Errorf("%q, want %q", got, row.says)
+			}
 			if body, err := io.ReadAll(resp.Body); string(body) != row.want || err != nil {
 				b.Errorf("%q %v", body, err)
 			}
@@ -334,8 +352,8 @@ func TestWindowEndsTheHold(t *testing.T) {
 		began := time.Now()
 		resp := b.send(c, getUp)
 		within(b.T, time.Since(began), 2500*time.Millisecond)
-		if body, err := io.ReadAll(resp.Body); string(body) != strings.Repeat(comment, 3)+message || err != nil || resp.StatusCode != 200 {
-			b.Errorf("%s %q %v", resp.Status, body, err)
+		if body, err := io.ReadAll(resp.Body); string(body) != strings.Repeat(comment, 3)+message || err != nil || resp.Header.Get("Proxy-Status") != "" {
+			b.Errorf("%s %q %q %v", resp.Status, resp.Header.Get("Proxy-Status"), body, err)
 		}
 	})
 }
@@ -534,4 +552,21 @@ func TestFirstEventOnHTTP2(t *testing.T) {
 			t.Errorf("%v bytes are kept", gauge(t, i.reg, "mulligan_buffered_bytes", ""))
 		}
 	}
+}
+
+// TestUpgradeBehindAnErrorEvent: what the request before ended with says nothing of
+// a 101.
+func TestUpgradeBehindAnErrorEvent(t *testing.T) {
+	inBubble(t, eventSettings(), answers(wholeStream(overloaded), switching), func(b *bubble) {
+		c := b.dial()
+		defer c.Close()
+		r := bufio.NewReader(c)
+		io.WriteString(c, post("/"))
+		io.Copy(io.Discard, readResponse(b.T, r).Body)
+		io.WriteString(c, "GET http://up/ HTTP/1.1\r\nHost: up\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\n")
+		resp := readResponse(b.T, r)
+		if got := resp.Header.Get("Proxy-Status"); resp.StatusCode != 101 || got != "" {
+			b.Errorf("%s %q", resp.Status, got)
+		}
+	})
 }

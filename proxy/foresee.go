@@ -114,12 +114,3 @@ func Keyed(h h1.Header, name string) bool {
 	x.seen.read(h, "")
 	return x.keyed()
 }
-
-// Unmet says why no attempt of this version's ends with the class; "" where one
-// can.
-func Unmet(c policy.Class) string {
-	if c == policy.ErrorEvent {
-		return "it takes buffer.first_event, which this version does not have"
-	}
-	return ""
-}

@@ -42,6 +42,7 @@ type lanePattern struct {
 	tried   uint64
 	path    []byte
 	session policy.Session
+	failed  failedAddrs
 	number  int
 }
 
@@ -67,7 +68,7 @@ func (x *exchange) race() result {
 		main: x, delay: delay, most: most,
 		like: lanePattern{
 			snap: x.snap, seen: x.seen, to: x.to, auth: x.auth, places: x.places, at: x.at, tried: x.tried, path: x.path,
-			session: x.session, number: x.number + 1,
+			session: x.session, failed: x.failedAt, number: x.number + 1,
 		},
 		ended: make(chan *lane, most),
 		asks:  make(chan *lane, most),
@@ -132,6 +133,7 @@ func (h *race) newLane() *lane {
 	x.req, x.up, x.route, x.count = h.main.req, h.main.up, h.main.route, h.main.count
 	x.snap, x.seen, x.to, x.auth, x.places, x.at, x.tried, x.path = like.snap, like.seen, like.to, like.auth, like.places, like.at, like.tried, like.path
 	x.session, x.number = like.session, like.number+len(h.lanes)
+	x.failedAt = like.failed
 	x.beside, x.isLane = h, true
 	x.windowFor.Store(0)
 	x.body.x = x

@@ -13,10 +13,10 @@ import (
 // where the attempt ended meanwhile.
 func (x *exchange) hold() (r result, over bool) {
 	x.whole, x.broken, x.heldWhole = false, false, nil
+	x.lookForEvent()
 	if x.resp.Status == 101 {
 		return result{}, false
 	}
-	x.lookForEvent()
 	if p, ok := x.uc.BufferedBody(); ok {
 		x.heldWhole, x.whole = p, true
 		x.lookAt(p)

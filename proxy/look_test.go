@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,6 +133,10 @@ func TestRulesLookIntoJSON(t *testing.T) {
 		"length":  withLength,
 		"chunked": func(status int, body string) string { return chunkedJSON(status, "", body) },
 		"one chunk": func(status int, body string) string {
+			return asJSON(status, "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body))
+		},
+		"blocks": func(status int, body string) string {
+			body = strings.Repeat(" ", 40<<10) + body
 			return asJSON(status, "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body))
 		},
 		"until close": func(status int, body string) string { return asJSON(status, "", body) },
@@ -304,6 +309,54 @@ func TestTooLongToLookIntoStreams(t *testing.T) {
 		}
 		if rest, err := io.ReadAll(resp.Body); len(rest) > 0 || err != nil || resp.Trailer.Get("X-End") != "yes" {
 			b.Errorf("%q %v %v", rest, err, resp.Trailer)
+		}
+	})
+}
+
+// TestWhatCannotBeReadIsNotHeld: what no rule could look into streams from the
+// beginning.
+func TestWhatCannotBeReadIsNotHeld(t *testing.T) {
+	for name, answer := range map[string]string{
+		"coding": asJSON(200, "Content-Encoding: zstd\r\nTransfer-Encoding: chunked\r\n", ""),
+		"type":   "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"status": asJSON(201, "Transfer-Encoding: chunked\r\n", ""),
+		"length": asJSON(200, "Content-Length: 65537\r\n", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			slow := func(c net.Conn) {
+				readHead(bufio.NewReaderSize(c, 16))
+				io.WriteString(c, answer)
+				time.Sleep(time.Second)
+			}
+			inBubble(t, ruledSettings(), slow, func(b *bubble) {
+				c := b.dial()
+				defer c.Close()
+				began := time.Now()
+				b.send(c, getUp)
+				within(b.T, time.Since(began), 0)
+				time.Sleep(2 * time.Second)
+			})
+		})
+	}
+}
+
+// TestBombIsNotUnpacked: a small body that would unpack to much costs no memory.
+func TestBombIsNotUnpacked(t *testing.T) {
+	const size = 16 << 20
+	bomb := gzipped(strings.Repeat(" ", size))
+	answer := asJSON(200, fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n", len(bomb)), bomb)
+	inBubble(t, ruledSettings(), oneAnswer(answer), func(b *bubble) {
+		c := b.dial()
+		defer c.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		body, err := io.ReadAll(b.send(c, getUp).Body)
+		runtime.ReadMemStats(&after)
+		if string(body) != bomb || err != nil {
+			b.Errorf("%d bytes, %v", len(body), err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > size/4 {
+			b.Errorf("%d bytes were allocated", n)
 		}
 	})
 }

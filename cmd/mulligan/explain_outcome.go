@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"mulligan/policy"
-	"mulligan/proxy"
 	"mulligan/proxy/h1"
 )
 
@@ -51,13 +50,14 @@ func (q *question) responseField(name string) string {
 	return string(q.response.Get(name))
 }
 
-// unmet says why no attempt of this version ends with the class there, "" where
-// one can.
+// unmet says why no attempt ends with the class there, "" where one can.
 func (p *place) unmet(c policy.Class) string {
-	switch {
-	case c != policy.RefusedStream:
-		return proxy.Unmet(c)
-	case !p.secure:
+	switch buffer := p.route.Buffer; {
+	case c == policy.ErrorEvent && !buffer.FirstEvent:
+		return "it takes buffer.first_event, which is off"
+	case c == policy.ErrorEvent && buffer.Response == 0:
+		return "no event stream is held for its first event (buffer.response)"
+	case c == policy.RefusedStream && !p.secure:
 		return "it is HTTP/2's, which mulligan speaks to upstreams over TLS only"
 	}
 	return ""
@@ -74,6 +74,8 @@ func (q *question) never(p *place, o policy.Outcome) string {
 		return "no attempt ends so: " + p.unmet(o.Class)
 	case o.Status != 0 && o.Status < 200 && o.Status != 101:
 		return "an interim response ends no attempt; it is passed on, and the final one decides"
+	case o.Class == policy.ErrorEvent && h1.Bodiless(200, q.method):
+		return "such a response has no events"
 	case o.Class == policy.Truncated && h1.Bodiless(cmp.Or(o.Status, 200), q.method):
 		return "such a response has no body that could break off"
 	case o.Class == policy.Truncated && min(p.route.Buffer.Response, q.cfg.BufferTotal) == 0:
