@@ -118,7 +118,7 @@ const (
 	actTwoPace = slotLength / callsPerSlot
 	overture   = 60   // calls before B fails
 	finale     = 80   // calls after its circuit has closed again
-	mostCalls  = 2000 // if it comes to that, what was to be shown has not happened
+	mostCalls  = 1200 // if it comes to that, what was to be shown has not happened
 )
 
 // send makes calls on both sides at once, in the same rhythm, for as long as it
