@@ -211,6 +211,7 @@ func (x *exchange) mark(m policy.Mark) {
 		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", x.auth.endpointName()),
 			slog.Duration("open_for", b.Wait(now)))
 	case closed:
+		x.auth.latency.Forget()
 		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", x.auth.endpointName()))
 	}
 }

@@ -99,11 +99,14 @@ func (x *exchange) choose(now time.Time, retry bool) (i int, wait time.Duration)
 	for i, a := range x.places {
 		load := policy.Load{InFlight: int(a.inFlight.Load()), Latency: a.latency.Value(now)}
 		if b := a.circuit(); b != nil {
-			if left := b.Wait(now); left > 0 {
+			switch left := b.Wait(now); {
+			case left > 0:
 				load.Skip = true
 				if wait == 0 || left < wait {
 					wait = left
 				}
+			case b.Open(now): // a probe is due, and the failures before would keep it off for long
+				load.Latency = 0
 			}
 		}
 		marks[i] = x.against(i, now, retry)
