@@ -38,7 +38,7 @@ func (x *exchange) admit() refusal {
 		}
 		return refusal{}
 	}
-	i, wait := x.choose(time.Now(), retry)
+	i, wait := x.choose(time.Now())
 	if i < 0 {
 		return refusal{policy.CircuitOpen, wait}
 	}
@@ -46,7 +46,7 @@ func (x *exchange) admit() refusal {
 		return no
 	}
 	for range x.places { // while this one waited for its turn, others may have opened a circuit
-		if i, wait = x.choose(time.Now(), retry); i < 0 {
+		if i, wait = x.choose(time.Now()); i < 0 {
 			break
 		}
 		x.place(i)
@@ -337,7 +337,7 @@ func (x *exchange) notePause(o policy.Outcome, now time.Time) {
 func (x *exchange) admitBeside() bool {
 	now := time.Now()
 	if len(x.places) > 1 {
-		i, _ := x.choose(now, true)
+		i, _ := x.choose(now)
 		if i < 0 {
 			return false
 		}
