@@ -137,3 +137,11 @@ func (l *Latency) Value(now time.Time, inFlight int) time.Duration {
 	}
 	return max(1, time.Duration(l.cost*l.weight(now)))
 }
+
+// Forget drops the average, as of an endpoint that has been found well again:
+// its failures say nothing of how fast it is now.
+func (l *Latency) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cost, l.at = 0, time.Time{}
+}

@@ -14,7 +14,7 @@ import (
 func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	took := time.Since(x.attemptAt)
 	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
-	if len(x.places) > 1 {
+	if len(x.places) > 1 && r.outcome.Status != 429 { // which says nothing of how fast the endpoint is: its hint holds back
 		x.noteLatency(took, x.route.Retry.Mark(r.outcome, x.slow) == policy.Bad)
 	}
 	if x.up.p95 && r.outcome.Class == policy.ClassNone && d.Verdict != policy.Retryable {

@@ -39,7 +39,7 @@ func (x *exchange) admit() refusal {
 		}
 		return refusal{}
 	}
-	i, wait := x.choose(time.Now(), retry)
+	i, wait := x.choose(time.Now())
 	if i < 0 {
 		return refusal{policy.CircuitOpen, wait}
 	}
@@ -47,7 +47,7 @@ func (x *exchange) admit() refusal {
 		return no
 	}
 	for range x.places { // while this one waited for its turn, others may have opened a circuit
-		if i, wait = x.choose(time.Now(), retry); i < 0 {
+		if i, wait = x.choose(time.Now()); i < 0 {
 			break
 		}
 		x.place(i)
@@ -212,6 +212,7 @@ func (x *exchange) mark(m policy.Mark) {
 		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", cmp.Or(x.auth.url(), "-")),
 			slog.Duration("open_for", b.Wait(now)))
 	case closed:
+		x.auth.latency.Forget()
 		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", cmp.Or(x.auth.url(), "-")))
 	}
 }
@@ -337,7 +338,7 @@ func (x *exchange) notePause(o policy.Outcome, now time.Time) {
 func (x *exchange) admitBeside() bool {
 	now := time.Now()
 	if len(x.places) > 1 {
-		i, _ := x.choose(now, true)
+		i, _ := x.choose(now)
 		if i < 0 {
 			return false
 		}

@@ -82,7 +82,7 @@ func (x *exchange) place(i int) {
 // What speaks against an endpoint, from the least to the most: one is chosen of
 // those against which there is least.
 const (
-	isPaused    = 1 << iota // a hint holds this request's retries to it back
+	isPaused    = 1 << iota // a hint asks for no requests like this one for a while
 	isTried                 // an attempt of this request went there
 	isLast                  // the last one did
 	isUnhealthy             // its health check says so
@@ -92,7 +92,7 @@ const (
 // two choices among those against which there is least. Those whose circuit is
 // open are none; where all are, the result is -1, and wait how long they certainly
 // stay so.
-func (x *exchange) choose(now time.Time, retry bool) (i int, wait time.Duration) {
+func (x *exchange) choose(now time.Time) (i int, wait time.Duration) {
 	var few [8]policy.Load
 	var marks [policy.MaxEndpoints]uint8
 	loads, least := few[:0], uint8(math.MaxUint8)
@@ -100,14 +100,17 @@ func (x *exchange) choose(now time.Time, retry bool) (i int, wait time.Duration)
 		load := policy.Load{InFlight: int(a.inFlight.Load())}
 		load.Latency = a.latency.Value(now, load.InFlight)
 		if b := a.circuit(); b != nil {
-			if left := b.Wait(now); left > 0 {
+			switch left := b.Wait(now); {
+			case left > 0:
 				load.Skip = true
 				if wait == 0 || left < wait {
 					wait = left
 				}
+			case b.Open(now): // a probe is due, and the failures before would keep it off for long
+				load.Latency = 0
 			}
 		}
-		marks[i] = x.against(i, now, retry)
+		marks[i] = x.against(i, now)
 		if !load.Skip {
 			least = min(least, marks[i])
 		}
@@ -123,9 +126,9 @@ func (x *exchange) choose(now time.Time, retry bool) (i int, wait time.Duration)
 }
 
 // against is what speaks against an endpoint.
-func (x *exchange) against(i int, now time.Time, retry bool) (marks uint8) {
+func (x *exchange) against(i int, now time.Time) (marks uint8) {
 	a := x.places[i]
-	if retry && a.pause.Any() && a.pause.Left(x.credentials(), now) > 0 {
+	if a.pause.Any() && a.pause.Left(x.credentials(), now) > 0 {
 		marks |= isPaused
 	}
 	if x.up.unhealthy(i) {

@@ -17,9 +17,12 @@ const demoUsage = `Usage: mulligan demo [--requests N] [--seed N] [--keep]
 Starts an upstream that fails all the time, mulligan before it, and clients that
 call it, on this machine only; tells what is retried, why, and what comes of it;
 and compares that with what the same clients see without mulligan, measured in
-the same run. Takes about a quarter of a minute and needs no configuration.
+the same run. A second act has an upstream of two endpoints, one with a limit and
+one that fails for a while, whose circuit opens and closes. Both take about 20
+seconds and need no configuration.
 
-  --requests N   how many requests each side makes, 50 to 2000 (480)
+  --requests N   how many requests each side makes in the first act, 50 to 2000
+                 (480)
   --seed N       other failures, of the same kinds (1)
   --keep         leave it running afterwards, to look at; Ctrl-C ends it
 `
@@ -83,8 +86,17 @@ func runDemo(t terminal, args []string) error {
 	if err := d.run(ctx); err != nil {
 		return err
 	}
+	second, err := newActTwo(t, *seed)
+	if err != nil {
+		return err
+	}
+	defer second.stop()
+	if err := second.run(ctx); err != nil {
+		return err
+	}
 	if *keep {
 		d.story.tellNow(func() { d.story.invite(d.app) })
+		second.tale.tellNow(second.tale.invite)
 		<-ctx.Done()
 	}
 	return nil
@@ -119,11 +131,7 @@ func newDemo(t terminal, requests int, seed uint64) (_ *demo, err error) {
 
 // stop ends what was started, last first.
 func (d *demo) stop() {
-	if d.app != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = d.app.stop(ctx) // what is cut off is of no use to anybody
-	}
+	stopDemoApp(d.app)
 	if d.story != nil {
 		d.story.stop()
 	}
@@ -134,6 +142,16 @@ func (d *demo) stop() {
 	}
 }
 
+// stopDemoApp ends a proxy, where there is one.
+func stopDemoApp(a *app) {
+	if a == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = a.stop(ctx) // what is cut off is of no use to anybody
+}
+
 // run sends the requests, tells the story, and checks that it is true.
 func (d *demo) run(ctx context.Context) error {
 	calls := newCalls(d.requests, d.seed)
@@ -141,11 +159,11 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen, err := settledCounts(ctx, d.app.adminAddr(), d.flaky)
+	seen, err := settledCounts(ctx, d.app.adminAddr(), "orders", d.flaky.count)
 	if err != nil {
 		return err
 	}
-	d.story.await(d.requests)
+	d.story.await(d.requests, d.story.total)
 	d.story.tellNow(d.story.progress)
 	c := comparison{with: newTally(with, d.flaky), without: newTally(without, d.bare)}
 	d.story.tellNow(func() { d.story.table(c) })
@@ -155,8 +173,8 @@ func (d *demo) run(ctx context.Context) error {
 // send makes the calls on both sides at once, in the same rhythm, with an
 // outage of both upstreams in the middle.
 func (d *demo) send(ctx context.Context, calls []call) (with, without []result, err error) {
-	proxied := newClients(ctx, "http://"+demoHost, d.app.proxyAddr(), calls)
-	direct := newClients(ctx, "http://"+d.bare.addr(), "", calls)
+	proxied := newClients(ctx, newClient(d.app.proxyAddr()), calls, "http://"+demoHost)
+	direct := newClients(ctx, newClient(""), calls, "http://"+d.bare.addr())
 	tick := time.NewTicker(pace(len(calls)))
 	defer tick.Stop()
 	out := outageOf(len(calls))

@@ -40,8 +40,8 @@ func (c counts) sum(name, label, value string) float64 {
 	return sum
 }
 
-// of is sum over all series of the demo's upstream.
-func (c counts) of(name string) int { return int(c.sum(name, "upstream", "orders")) }
+// of is sum over all series of an upstream.
+func (c counts) of(upstream, name string) int { return int(c.sum(name, "upstream", upstream)) }
 
 // outcome is how many requests ended like this.
 func (c counts) outcome(word string) int {
@@ -49,9 +49,9 @@ func (c counts) outcome(word string) int {
 }
 
 // settledCounts scrapes until nothing is in flight any more and the attempts
-// agree with what the upstream counted; a client may have its answer a moment
+// agree with what the upstream has counted; a client may have its answer a moment
 // before it is counted. Where they never agree, verify will say so.
-func settledCounts(ctx context.Context, admin string, f *flaky) (counts, error) {
+func settledCounts(ctx context.Context, admin, upstream string, count func() int) (counts, error) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.Now().Add(3 * time.Second); ; {
@@ -59,8 +59,8 @@ func settledCounts(ctx context.Context, admin string, f *flaky) (counts, error) 
 		if err != nil {
 			return nil, fmt.Errorf("the admin port: %w", err)
 		}
-		idle := c.of("mulligan_requests_in_flight") == 0
-		if idle && c.of("mulligan_attempts_total") == f.count() || time.Now().After(deadline) {
+		idle := c.of(upstream, "mulligan_requests_in_flight") == 0
+		if idle && c.of(upstream, "mulligan_attempts_total") == count() || time.Now().After(deadline) {
 			return c, nil
 		}
 		select {
@@ -79,9 +79,9 @@ func (d *demo) verify(c comparison, seen counts, with []result) error {
 		what         string
 		ours, theirs int
 	}{
-		{"attempts: the upstream and mulligan_attempts_total", c.with.seen, seen.of("mulligan_attempts_total")},
-		{"retries: the upstream and mulligan_retries_total", c.with.seen - c.with.requests, seen.of("mulligan_retries_total")},
-		{"requests: the clients and mulligan_requests_total", c.with.requests, seen.of("mulligan_requests_total")},
+		{"attempts: the upstream and mulligan_attempts_total", c.with.seen, seen.of("orders", "mulligan_attempts_total")},
+		{"retries: the upstream and mulligan_retries_total", c.with.seen - c.with.requests, seen.of("orders", "mulligan_retries_total")},
+		{"requests: the clients and mulligan_requests_total", c.with.requests, seen.of("orders", "mulligan_requests_total")},
 		{"succeeded at once: the clients and outcome=success", c.with.atOnce + c.with.begunAtOnce, seen.outcome("success")},
 		{"saved: the clients and outcome=success_after_retry", c.with.saved + c.with.begunLater, seen.outcome("success_after_retry")},
 		{"refused: the clients and outcome=permanent", c.with.permanent, seen.outcome("permanent")},
@@ -94,7 +94,7 @@ func (d *demo) verify(c comparison, seen counts, with []result) error {
 	}
 	d.story.tellNow(func() {
 		d.story.say("%s", wrapped(fmt.Sprintf("The upstream, the clients and /metrics agree on %d attempts, %d retries and every outcome.",
-			c.with.seen, seen.of("mulligan_retries_total")), 0))
+			c.with.seen, seen.of("orders", "mulligan_retries_total")), 0))
 	})
 	return d.worked(c, with)
 }

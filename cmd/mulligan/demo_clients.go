@@ -73,22 +73,22 @@ type clients struct {
 	busy sync.WaitGroup
 }
 
-// newClients starts clients of the server at base, through the proxy at that
-// address or, where it is "", directly.
-func newClients(ctx context.Context, base, proxy string, calls []call) *clients {
+// newClients starts clients of the server at that base; of several, each call goes
+// to the next one's.
+func newClients(ctx context.Context, client *http.Client, calls []call, bases ...string) *clients {
 	c := &clients{next: make(chan int, len(calls)), all: make([]result, len(calls))}
-	client := newClient(proxy)
 	for range clientsAtOnce {
 		c.busy.Go(func() {
 			for i := range c.next {
-				c.all[i] = calls[i].make(ctx, client, base)
+				c.all[i] = calls[i].make(ctx, client, bases[i%len(bases)])
 			}
 		})
 	}
 	return c
 }
 
-// newClient has a connection for each request: over kept ones net/http repeats
+// newClient goes through the proxy at that address or, where it is "", directly. It
+// has a connection for each request: over kept ones net/http repeats
 // some requests by itself, and here it is to be seen who repeats what.
 func newClient(proxy string) *http.Client {
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}

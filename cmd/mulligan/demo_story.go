@@ -5,8 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -15,20 +13,13 @@ import (
 const linesPerSecond = 3
 
 // story tells what happens, as it happens. Everything it knows of requests it
-// has from the proxy's access log. One goroutine tells; the others hand it what
-// to tell, so that nobody waits for a terminal.
+// has from the proxy's access log.
 type story struct {
-	out    io.Writer
-	paint  paint
+	*narrator
 	config string
 	flaky  *flaky
 
-	events  chan func()
-	over    chan struct{}
-	telling sync.WaitGroup
-
 	// what the telling goroutine keeps
-	began    time.Time
 	admin    string
 	known    map[string]bool // what was told of already
 	lines    int             // told in this second
@@ -40,72 +31,31 @@ type story struct {
 
 func newStory(out io.Writer, config string, f *flaky) *story {
 	return &story{
-		out: out, paint: newPaint(out), config: config, flaky: f,
-		events: make(chan func(), 4096), over: make(chan struct{}), known: map[string]bool{}, outcomes: map[string]int{},
+		narrator: newNarrator(out), config: config, flaky: f, known: map[string]bool{}, outcomes: map[string]int{},
 	}
 }
 
 // logger is the proxy's log, which ends up in the story.
-func (s *story) logger() *logger {
-	return &logger{Logger: slog.New(listener{s}), level: new(slog.LevelVar), asJSON: new(atomic.Bool)}
+func (s *story) logger() *logger { return heardBy(s.hear) }
+
+// hear takes a line of the proxy's log.
+func (s *story) hear(r slog.Record) {
+	if r.Message == "request" {
+		t := readLine(r)
+		s.tell(func() { s.request(t) })
+	}
 }
 
 // begin says what is there, and starts to tell.
 func (s *story) begin(a *app, requests int) {
 	s.began, s.admin = time.Now(), a.adminAddr()
-	row := func(label, format string, args ...any) {
-		s.say("%s", wrapped(fmt.Sprintf("%-10s ", label)+fmt.Sprintf(format, args...), 11))
-	}
-	row("upstream", "http://%s answers 30 %% of requests with 504, and some with resets, hangs, truncations, 503 or 422", s.flaky.addr())
-	row("mulligan", "http://%s, before it; admin port http://%s; its configuration:", a.proxyAddr(), s.admin)
-	s.say("\n%s\n", s.paint.dim("    "+strings.ReplaceAll(strings.TrimSuffix(s.config, "\n"), "\n", "\n    ")))
-	row("clients", "%d, which make %d requests through mulligan; %d others make the same at a twin of the upstream, without it",
+	s.row("upstream", "http://%s answers 30 %% of requests with 504, and some with resets, hangs, truncations, 503 or 422", s.flaky.addr())
+	s.row("mulligan", "http://%s, before it; admin port http://%s; its configuration:", a.proxyAddr(), s.admin)
+	s.show(s.config)
+	s.row("clients", "%d, which make %d requests through mulligan; %d others make the same at a twin of the upstream, without it",
 		clientsAtOnce, requests, clientsAtOnce)
 	s.say("")
-	s.telling.Go(s.run)
-}
-
-// run is the telling goroutine.
-func (s *story) run() {
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	for {
-		select {
-		case event := <-s.events:
-			event()
-		case <-second.C:
-			s.progress()
-		case <-s.over:
-			return
-		}
-	}
-}
-
-// tell hands something over to be told.
-func (s *story) tell(event func()) {
-	select {
-	case s.events <- event:
-	case <-s.over:
-	}
-}
-
-// tellNow does the same and waits until it, and all before it, is told.
-func (s *story) tellNow(event func()) {
-	told := make(chan struct{})
-	s.tell(func() { event(); close(told) })
-	<-told
-}
-
-// await waits until so many requests were told of, or it is clear that they will
-// not be: their lines in the log come a moment after their answers.
-func (s *story) await(requests int) {
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		total := 0
-		s.tellNow(func() { total = s.total() })
-		if total >= requests {
-			return
-		}
-	}
+	s.start(s.progress)
 }
 
 // total is how many requests have been told of.
@@ -115,23 +65,6 @@ func (s *story) total() (sum int) {
 	}
 	return sum
 }
-
-// stop ends the story, whether it has begun or not.
-func (s *story) stop() {
-	close(s.over)
-	s.telling.Wait()
-}
-
-func (s *story) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
-
-// sayAt says something with its time, in a colour.
-func (s *story) sayAt(in func(string) string, format string, args ...any) {
-	at := s.at()
-	s.say("%s%s", at, in(wrapped(at+fmt.Sprintf(format, args...), len(at))[len(at):]))
-}
-
-// at is the time, as lines begin with it.
-func (s *story) at() string { return fmt.Sprintf("%5.1fs  ", time.Since(s.began).Seconds()) }
 
 // outage tells that the upstream is down, or back.
 func (s *story) outage(down bool) {
@@ -167,6 +100,7 @@ func (s *story) progress() {
 // told is a request as the access log has it.
 type told struct {
 	method, path, outcome, stop string
+	host                        string // that the last attempt went to
 	attempts                    []attempt
 }
 
@@ -198,18 +132,6 @@ func (s *story) request(t told) {
 	for _, reason := range reasons {
 		s.say("%s", s.paint.dim(wrapped(margin+reason, storyIndent)))
 	}
-}
-
-// storyIndent is where a request's method stands, and below it what is said of it.
-const storyIndent = 16
-
-// line is what became of a request.
-func (s *story) line(t told) string {
-	at := s.at()
-	verdict, in := s.verdict(t)
-	text := wrapped(fmt.Sprintf("%s%-7s %-4s %-12s %s", at, verdict, t.method, t.path, t.chain()), storyIndent)
-	end := len(at) + len(verdict)
-	return at + in(text[len(at):end]) + text[end:]
 }
 
 // chain writes the attempts: what each ended with, and the waits between them.

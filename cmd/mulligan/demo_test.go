@@ -16,7 +16,8 @@ import (
 // however the draws fall. That its counts agree it checks itself.
 func TestDemo(t *testing.T) {
 	const requests = 64
-	text := tellDemo(t, requests)
+	text, second, _ := strings.Cut(tellDemo(t, requests), "\nSECOND ACT")
+	secondActTold(t, second)
 	with := func(row string) int { return cell(t, text, row, 1) }
 	without := func(row string) int { return cell(t, text, row, 2) }
 	for _, side := range []func(string) int{with, without} {
@@ -42,12 +43,12 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the story lacks %q:\n%s", part, text)
 		}
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(text + second) {
 		if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > columns {
 			t.Errorf("%d columns wide: %s", width, line)
 		}
 	}
-	if strings.Contains(text, "\x1b") {
+	if strings.Contains(text+second, "\x1b") {
 		t.Error("colours, though it is no terminal")
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -18,12 +16,9 @@ import (
 // is asked. What it does to a request follows from the seed, the path and how
 // often it saw that path: two with the same seed treat the same calls alike.
 type flaky struct {
-	seed     uint64
-	down     atomic.Bool // an outage: 503 to everything
-	listener net.Listener
-	server   *http.Server
-	done     chan struct{}
-	closing  chan struct{}
+	*loopback
+	seed uint64
+	down atomic.Bool // an outage: 503 to everything
 
 	mu       sync.Mutex
 	seen     map[string]uint64 // requests by path
@@ -64,29 +59,12 @@ const invalid = 25
 const comeBack = 150 * time.Millisecond
 
 func newFlaky(seed uint64) (*flaky, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	f := &flaky{seed: seed, seen: map[string]uint64{}, hinted: map[visit]bool{}}
+	var err error
+	if f.loopback, err = serveLoopback(f); err != nil {
 		return nil, err
 	}
-	f := &flaky{
-		seed: seed, listener: ln, done: make(chan struct{}), closing: make(chan struct{}),
-		seen: map[string]uint64{}, hinted: map[visit]bool{},
-	}
-	f.server = &http.Server{Handler: f, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		defer close(f.done)
-		_ = f.server.Serve(ln) // ends with stop
-	}()
 	return f, nil
-}
-
-func (f *flaky) addr() string { return f.listener.Addr().String() }
-
-// stop ends the server and its connections.
-func (f *flaky) stop() {
-	close(f.closing)
-	_ = f.server.Close()
-	<-f.done
 }
 
 // count returns how many requests there were.
@@ -129,11 +107,7 @@ func (f *flaky) sayWhen(header http.Header, v visit) {
 }
 
 // draw returns a source that depends on the arguments and the seed only.
-func (f *flaky) draw(path string, which uint64) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, path)
-	return rand.New(rand.NewPCG(f.seed, h.Sum64()+which*0x9e3779b97f4a7c15))
-}
+func (f *flaky) draw(path string, which uint64) *rand.Rand { return drawFor(f.seed, path, which) }
 
 // ServeHTTP fails, or answers.
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -169,19 +143,6 @@ func pick(random *rand.Rand) fault {
 		n -= x.per
 	}
 	return fine
-}
-
-// work takes time. False: nobody waits for the answer any more.
-func (f *flaky) work(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-	case <-f.closing:
-	}
-	return false
 }
 
 func (f *flaky) fail(how fault, w http.ResponseWriter, r *http.Request) {

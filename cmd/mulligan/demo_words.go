@@ -1,27 +1,12 @@
 package main
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
 )
-
-// verdict says in a word what came of a request, and in which colour; stop says
-// why.
-func (s *story) verdict(t told) (string, func(string) string) {
-	switch t.outcome {
-	case "success_after_retry":
-		return "saved", s.paint.good
-	case "permanent":
-		return "refused", s.paint.fair
-	case "client_gone":
-		return "left", s.paint.fair
-	}
-	return "failed", s.paint.bad
-}
 
 // whyRetried explains a retry by what came before it, whyStopped what ended a
 // request that failed; each is said once.
@@ -86,27 +71,6 @@ func (t told) last() string {
 	return t.attempts[len(t.attempts)-1].result
 }
 
-// listener is a slog.Handler that hands the proxy's log to the story.
-type listener struct{ s *story }
-
-// Enabled implements slog.Handler.
-func (l listener) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-
-// Handle implements slog.Handler.
-func (l listener) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "request" {
-		t := readLine(r)
-		l.s.tell(func() { l.s.request(t) })
-	}
-	return nil
-}
-
-// WithAttrs implements slog.Handler: the story needs nothing that all lines share.
-func (l listener) WithAttrs([]slog.Attr) slog.Handler { return l }
-
-// WithGroup implements slog.Handler.
-func (l listener) WithGroup(string) slog.Handler { return l }
-
 // readLine reads a line of the access log.
 func readLine(r slog.Record) told {
 	var t told
@@ -117,6 +81,8 @@ func readLine(r slog.Record) told {
 			t.method = v.String()
 		case "path":
 			t.path = v.String()
+		case "host":
+			t.host = v.String()
 		case "outcome":
 			t.outcome = v.String()
 		case "stop":
