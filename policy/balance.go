@@ -81,67 +81,87 @@ func nth(loads []Load, n int) int {
 
 // Latency is the recent latency of an endpoint: an average that a slow answer
 // raises at once and that fast ones lower with time (peak EWMA, as in Twitter's
-// Finagle). It is safe for concurrent use.
+// Finagle). Failures come on top for a few seconds: the endpoint that fails fastest
+// is not the best, but one failure among many answers is no reason to leave it
+// alone for long. It is safe for concurrent use.
 type Latency struct {
-	mu   sync.Mutex
-	cost float64 // ns
-	at   time.Time
+	mu       sync.Mutex
+	cost     float64 // ns
+	at       time.Time
+	penalty  float64 // ns, for failures
+	failedAt time.Time
 }
 
-// latencyTau is the time in which what is old loses all but 1/e of its weight.
-const latencyTau = 10 * time.Second
-
+// The times in which what is old loses all but 1/e of its weight.
 const (
-	failedLatency = 100 * time.Millisecond // the least that a failure counts as
-	maxLatency    = time.Minute            // the most that anything counts as
+	latencyTau = 10 * time.Second
+	failureTau = 2 * time.Second
 )
 
-// Observe takes in how long an attempt took to its response header. One that
-// failed counts as slow, however soon it did: the endpoint that fails fastest is
-// not the best.
+const (
+	leastPenalty = 10 * time.Millisecond // what a failure counts as; the next twice as much as is left of it
+	mostPenalty  = 10 * time.Second
+	maxLatency   = time.Minute // the most that anything counts as
+)
+
+// Observe takes in how long an attempt took to its response header, or until it
+// failed.
 func (l *Latency) Observe(took time.Duration, failed bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seen := float64(max(1, took)) // 0 would be that nothing is known
-	if failed {
-		seen = max(seen, 2*l.cost, float64(failedLatency))
-	}
-	seen = min(seen, float64(maxLatency))
-	if seen < l.cost {
-		old := l.weight(now)
+	seen := float64(min(max(1, took), maxLatency)) // 0 would be that nothing is known
+	switch {
+	case failed:
+		left := l.penalty * faded(now.Sub(l.failedAt), failureTau)
+		l.penalty = min(max(2*left, float64(leastPenalty)), float64(mostPenalty))
+		l.failedAt = latest(l.failedAt, now)
+		if seen < l.cost {
+			return // that it failed fast does not make it fast
+		}
+	case seen < l.cost:
+		old := faded(now.Sub(l.at), latencyTau)
 		seen = old*l.cost + (1-old)*seen
 	}
 	l.cost = seen
-	if now.After(l.at) {
-		l.at = now
+	l.at = latest(l.at, now)
+}
+
+// faded is what is left after a time of a weight of 1.
+func faded(after, tau time.Duration) float64 {
+	return math.Exp(-float64(max(0, after)) / float64(tau))
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
+	return b
 }
 
-// weight is what is left of the old average's weight.
-func (l *Latency) weight(now time.Time) float64 {
-	return math.Exp(-float64(max(0, now.Sub(l.at))) / float64(latencyTau))
-}
-
-// Value returns the average; 0 where nothing is known. One that nothing was added
-// to for long fades, so that an endpoint that was slow once is tried again; by one
-// attempt, and not by a crowd: while any is under way there the average is what
-// it was.
+// Value returns the average with what failures add; 0 where nothing is known. One
+// that nothing was added to for long fades, so that an endpoint that was slow once
+// is tried again; by one attempt, and not by a crowd: while any is under way there
+// the average is what it was.
 func (l *Latency) Value(now time.Time, inFlight int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cost == 0 {
 		return 0
 	}
-	if inFlight > 0 {
-		return time.Duration(l.cost)
+	cost := l.cost
+	if inFlight == 0 {
+		cost *= faded(now.Sub(l.at), latencyTau)
 	}
-	return max(1, time.Duration(l.cost*l.weight(now)))
+	if l.penalty > 0 {
+		cost += l.penalty * faded(now.Sub(l.failedAt), failureTau)
+	}
+	return max(1, time.Duration(cost))
 }
 
-// Forget drops the average, as of an endpoint that has been found well again:
-// its failures say nothing of how fast it is now.
+// Forget drops all, as of an endpoint that has been found well again: what was
+// before says nothing of how fast it is now.
 func (l *Latency) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cost, l.at = 0, time.Time{}
+	l.cost, l.at, l.penalty, l.failedAt = 0, time.Time{}, 0, time.Time{}
 }

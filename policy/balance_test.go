@@ -93,10 +93,11 @@ func TestLatency(t *testing.T) {
 		"faster: not at once":       {[]seen{{0, 900 * ms, false}, {0, 20 * ms, false}}, 900 * ms},
 		"faster: with time":         {[]seen{{0, 1000 * ms, false}, {tau, 0, false}}, 368 * ms},
 		"faster: in the end":        {[]seen{{0, time.Minute, false}, {20 * tau, 20 * ms, false}}, 20 * ms},
-		"failed at once":            {[]seen{{0, 0, true}}, 100 * ms},
-		"failed slowly":             {[]seen{{0, time.Second, true}}, time.Second},
-		"failed again":              {[]seen{{0, 0, true}, {0, 0, true}, {0, 0, true}}, 400 * ms},
-		"failed where it was slow":  {[]seen{{0, time.Second, false}, {0, ms, true}}, 2 * time.Second},
+		"failed at once":            {[]seen{{0, 0, true}}, 10 * ms},
+		"failed slowly":             {[]seen{{0, time.Second, true}}, 1010 * ms},
+		"failed again":              {[]seen{{0, 0, true}, {0, 0, true}, {0, 0, true}}, 40 * ms},
+		"failed where it was slow":  {[]seen{{0, time.Second, false}, {0, ms, true}}, 1010 * ms},
+		"one failure fades soon":    {[]seen{{0, ms, false}, {0, 0, true}, {10 * time.Second, ms, false}}, ms + 67*time.Microsecond},
 		"at most":                   {[]seen{{0, math.MaxInt64, false}}, time.Minute},
 		"took less than no time":    {[]seen{{0, -time.Second, false}}, 1},
 		"took no time, is known":    {[]seen{{0, 0, false}}, 1},
@@ -118,9 +119,14 @@ func TestLatency(t *testing.T) {
 	for range 100 {
 		l.Observe(0, true, t0)
 	}
-	if got := l.Value(t0, 0); got != time.Minute {
+	if got := l.Value(t0, 0); !near(got, 10*time.Second) {
 		t.Errorf("after 100 failures: %v", got)
 	}
+	l.Forget()
+	if got := l.Value(t0, 0); got != 0 {
+		t.Errorf("forgotten: %v", got)
+	}
+	l.Observe(time.Minute, false, t0)
 	for after, want := range map[time.Duration]time.Duration{
 		-tau: time.Minute, 0: time.Minute, tau: 22073 * ms, 10 * tau: 2724 * time.Microsecond, math.MaxInt64: 1,
 	} {

@@ -82,9 +82,9 @@ func (x *exchange) place(i int) {
 // What speaks against an endpoint, from the least to the most: one is chosen of
 // those against which there is least.
 const (
-	isPaused    = 1 << iota // a hint asks for no requests like this one for a while
-	isTried                 // an attempt of this request went there
+	isTried     = 1 << iota // an attempt of this request went there
 	isLast                  // the last one did
+	isPaused                // a hint asks for no requests like this one for a while
 	isUnhealthy             // its health check says so
 )
 

@@ -50,3 +50,38 @@ func TestLimitedEndpoint(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryPassesByAPausedEndpoint: rather than to an endpoint whose hint, to another
+// request, holds it back, a retry goes where it was before.
+func TestRetryPassesByAPausedEndpoint(t *testing.T) {
+	inTrouble(t, struggling(2, nil), func(b *bubble) {
+		var down atomic.Bool
+		down.Store(true)
+		a := b.serve("a:80", func(int, *http.Request) string {
+			if down.Load() {
+				return hinted503
+			}
+			return ok
+		})
+		b.serve("b:80", func(n int, _ *http.Request) string {
+			if n%2 == 1 {
+				return fiveOhThree
+			}
+			return ok
+		})
+		for hits, _ := a.seen(); hits == 0; hits, _ = a.seen() {
+			b.later(getUp)
+			time.Sleep(20 * time.Millisecond)
+		}
+		for range 20 {
+			began := time.Now()
+			if got := b.get(); got.status != 200 {
+				b.Errorf("%+v", got)
+			}
+			within(b.T, time.Since(began), 0)
+		}
+		if hits, _ := a.seen(); hits != 1 {
+			b.Errorf("%d requests went to the endpoint that has asked for none", hits)
+		}
+	})
+}
