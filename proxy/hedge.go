@@ -16,11 +16,10 @@ type race struct {
 	main  *exchange
 	like  lanePattern
 	delay time.Duration
-	most  int // lanes that may be begun
-	timer *time.Timer
 
 	mu      sync.Mutex
-	over    bool // no lane is begun any more: the attempt itself has ended
+	most    int  // lanes that may be begun
+	over    bool // none is any more: the attempt itself has ended
 	lanes   []*lane
 	running int        // lanes that have not ended
 	left    int        // lanes whose end was not taken in yet
@@ -64,22 +63,39 @@ func (x *exchange) race() result {
 	if most <= 0 {
 		return x.attempt()
 	}
-	h := &race{
-		main: x, delay: delay, most: most,
-		like: lanePattern{
-			snap: x.snap, seen: x.seen, to: x.to, auth: x.auth, places: x.places, at: x.at, tried: x.tried, path: x.path,
-			session: x.session, failed: x.failedAt, number: x.number + 1,
-		},
-		ended: make(chan *lane, most),
-		asks:  make(chan *lane, most),
+	h := x.spareRace
+	if h == nil {
+		h = &race{main: x}
+	}
+	x.spareRace = nil
+	h.delay, h.most, h.over = delay, most, false
+	h.like = lanePattern{
+		snap: x.snap, seen: x.seen, to: x.to, auth: x.auth, places: x.places, at: x.at, tried: x.tried, path: x.path,
+		session: x.session, failed: x.failedAt, number: x.number + 1,
 	}
 	x.beside = h
-	h.mu.Lock()
-	h.timer = time.AfterFunc(delay, h.begin)
-	h.mu.Unlock()
+	h.arm()
 	r := h.settle(x.attempt())
 	x.beside = nil
 	return r
+}
+
+// arm sets the time at which the watcher has another lane begun. A timer for each
+// request would cost more than the rest of it.
+func (h *race) arm() {
+	w := &h.main.c.watch
+	w.race.Store(h)
+	w.hedgeAt.Store(h.main.s.now() + int64(h.delay))
+}
+
+// disarm takes that back, and reports whether it was not too late.
+func (h *race) disarm() bool {
+	w := &h.main.c.watch
+	if w.hedgeAt.Swap(0) == 0 {
+		return false
+	}
+	w.race.Store(nil)
+	return true
 }
 
 // hedging returns after which time an attempt gets company, and of how many at
@@ -107,7 +123,7 @@ func (h *race) begin() {
 	}
 	if b := &h.main.body; !b.buffered() {
 		if b.keeping.Load() {
-			h.timer.Reset(h.delay) // its end is still on its way
+			h.arm() // its end is still on its way
 		}
 		return
 	}
@@ -115,11 +131,14 @@ func (h *race) begin() {
 	if l == nil {
 		return
 	}
+	if h.ended == nil {
+		h.ended, h.asks = make(chan *lane, h.most), make(chan *lane, h.most)
+	}
 	h.lanes = append(h.lanes, l)
 	h.running++
 	h.left++
 	if len(h.lanes) < h.most {
-		h.timer.Reset(h.delay)
+		h.arm()
 	}
 	go h.run(l)
 }
@@ -135,7 +154,9 @@ func (h *race) newLane() *lane {
 	x.session, x.number = like.session, like.number+len(h.lanes)
 	x.failedAt = like.failed
 	x.beside, x.isLane = h, true
-	x.windowFor.Store(0)
+	if left, limited := h.main.windowLeft(); limited {
+		x.windowFor.Store(int64(max(1, left))) // to be told of; it is not the lane's to end with it
+	}
 	x.body.x = x
 	l := &lane{c: c}
 	if !l.copyBody(&h.main.body) {
@@ -262,10 +283,10 @@ func (h *race) answered() {
 
 // drop ends a race that nobody settles any more.
 func (h *race) drop() {
-	h.timer.Stop()
 	h.mu.Lock()
 	h.over = true
 	h.mu.Unlock()
+	h.disarm()
 	f := finish{race: h, counted: true}
 	f.cancel()
 }

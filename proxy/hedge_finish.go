@@ -11,15 +11,17 @@ import (
 // settle ends the race, now that the attempt itself has ended with r, and returns
 // what it came to. Every other attempt has then ended and been counted.
 func (h *race) settle(r result) result {
-	h.timer.Stop()
 	h.mu.Lock()
 	h.over = true
 	lanes, winner := h.lanes, h.winner
 	h.mu.Unlock()
-	if len(lanes) == 0 {
+	x := h.main
+	if unused := h.disarm(); len(lanes) == 0 {
+		if unused { // and so nobody else knows of it
+			x.spareRace = h
+		}
 		return r
 	}
-	x := h.main
 	x.number += len(lanes)
 	x.c.watch.calm(causeBeaten, x.uc)
 	f := finish{race: h, stands: r}

@@ -47,6 +47,8 @@ type watch struct {
 	withheld  atomic.Bool    // the client holds its body back until it gets a 100
 	telling   atomic.Bool    // a 1xx is being written, which the window may break into
 	moved     upstreamRef
+	hedgeAt   atomic.Int64 // when another attempt is to be begun beside the one under way; 0 = not armed
+	race      atomic.Pointer[race]
 	tunnel    atomic.Bool // a half-close is not the end, and is passed on
 
 	mu       sync.Mutex
@@ -286,6 +288,12 @@ func (w *watch) look(now int64) (busy bool) {
 	}
 	if at := w.windowAt.Load(); at != 0 && now >= at {
 		w.fire(causeWindow, func() bool { return same() && w.windowAt.Load() == at })
+	}
+	if at := w.hedgeAt.Load(); at != 0 && now >= at {
+		h := w.race.Load() // before it is taken: after that it may be the next request's
+		if w.hedgeAt.CompareAndSwap(at, 0) && h != nil {
+			go h.begin()
+		}
 	}
 	if age := now - since; age >= int64(tick) && now >= w.nextPoll && !w.tunnel.Load() {
 		// The longer it lasts, the rarer the look: a thousand waiting requests are
