@@ -86,10 +86,7 @@ func (x *exchange) unsent(reused bool, err error) bool {
 	default:
 		return false
 	}
-	g := x.grant
-	x.grant = grant{} // which the next connection goes under
-	x.dropConn()
-	x.grant = g
+	x.keepGrant(x.dropConn)
 	x.body.unsent()
 	x.wrote = false
 	w.attemptAt.Store(0) // what follows may be a dial, which has timeout.connect

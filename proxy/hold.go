@@ -140,7 +140,7 @@ func (x *exchange) release() {
 // that is not whole is let go of: its server might have to end with it first.
 func (x *exchange) setAside() {
 	if x.detached {
-		x.release()
+		x.keepGrant(x.release)
 	}
 	x.last, x.inHand = x.inHand, x.last
 	x.c.watch.moved.Store(nil)

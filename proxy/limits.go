@@ -96,3 +96,12 @@ func (g *grant) leave() {
 		g.gate = nil
 	}
 }
+
+// keepGrant lets go of a connection that is not the one of the attempt under way, or
+// not its last: what that was let through with stays.
+func (x *exchange) keepGrant(letGo func()) {
+	g := x.grant
+	x.grant = grant{}
+	letGo()
+	x.grant = g
+}

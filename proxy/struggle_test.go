@@ -25,6 +25,7 @@ type peer struct {
 
 	mu    sync.Mutex
 	hits  int
+	conns int
 	ended int // connections that the proxy closed while they were without an answer
 }
 
@@ -47,6 +48,9 @@ func (b *bubble) serve(addr string, answer func(n int, req *http.Request) string
 
 func (p *peer) conn(c net.Conn) {
 	defer c.Close()
+	p.mu.Lock()
+	p.conns++
+	p.mu.Unlock()
 	r := bufio.NewReader(c)
 	for {
 		req, err := http.ReadRequest(r)
