@@ -52,16 +52,16 @@ type lane struct {
 }
 
 // sent reports whether the lane's attempt was made.
-func (l *lane) sent() bool {
-	r := &l.result
-	return !r.queued && (!r.cancelled || l.c.x.wrote)
-}
+func (l *lane) sent() bool { return l.c.x.sent(&l.result) }
 
-// race makes an attempt, with others beside it where policy has it so.
-func (x *exchange) race() result {
+// race makes an attempt, with others beside it where policy has it so. reason is why
+// it is made, where it is a retry.
+func (x *exchange) race(reason string) result {
 	delay, most := x.hedging()
 	if most <= 0 {
-		return x.attempt()
+		r := x.attempt()
+		x.countRetry(&r, reason)
+		return r
 	}
 	h := x.spareRace
 	if h == nil {
@@ -75,7 +75,9 @@ func (x *exchange) race() result {
 	}
 	x.beside = h
 	h.arm()
-	r := h.settle(x.attempt())
+	r := x.attempt()
+	x.countRetry(&r, reason) // whatever those beside it come to
+	r = h.settle(r)
 	x.beside = nil
 	return r
 }

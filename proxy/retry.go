@@ -20,14 +20,7 @@ func (x *exchange) run() {
 			x.refused(no, before)
 			return
 		}
-		r := x.race()
-		unsent := r.cancelled && !x.wrote || r.queued
-		if reason != "" && !unsent {
-			x.count.Retry(reason)
-		}
-		if unsent {
-			x.session.Undo(time.Now()) // a retry that was paid for and not sent
-		}
+		r := x.race(reason)
 		if r.cancelled || r.queued {
 			x.mark(policy.Neutral)
 		}
@@ -59,6 +52,20 @@ func (x *exchange) run() {
 			return
 		}
 		before, reason = r, d.Reason
+	}
+}
+
+// sent reports whether the attempt that ended with r was made.
+func (x *exchange) sent(r *result) bool { return !r.queued && (!r.cancelled || x.wrote) }
+
+// countRetry counts a retry that was sent. One that was not has been paid for
+// nevertheless.
+func (x *exchange) countRetry(r *result, reason string) {
+	switch {
+	case !x.sent(r):
+		x.session.Undo(time.Now())
+	case reason != "":
+		x.count.Retry(reason)
 	}
 }
 

@@ -741,8 +741,8 @@ func TestHedgeP95(t *testing.T) {
 	})
 }
 
-// expect looks at the sum of the series that have the labels, name=value each.
-func (b *bubble) expect(name string, want float64, labels ...string) {
+// value is the sum of the series that have the labels, name=value each.
+func (b *bubble) value(name string, labels ...string) float64 {
 	b.Helper()
 	synctest.Wait()
 	families, err := b.reg.Gather()
@@ -767,8 +767,17 @@ func (b *bubble) expect(name string, want float64, labels ...string) {
 			}
 		}
 	}
-	if !found || sum != want {
-		b.Errorf("%s%v is %v, want %v", name, labels, sum, want)
+	if !found {
+		b.Errorf("there is no %s%v", name, labels)
+	}
+	return sum
+}
+
+// expect looks at a value.
+func (b *bubble) expect(name string, want float64, labels ...string) {
+	b.Helper()
+	if got := b.value(name, labels...); got != want {
+		b.Errorf("%s%v is %v, want %v", name, labels, got, want)
 	}
 }
 

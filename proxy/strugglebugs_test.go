@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"io"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -39,3 +40,67 @@ func TestConcurrencyOfRetryAfterHalfResponse(t *testing.T) {
 	})
 }
 
+// TestHedgeGoneAfterFailure: a retry that failed while its hedge went on was sent, and
+// stays paid for when the client leaves.
+func TestHedgeGoneAfterFailure(t *testing.T) {
+	inTrouble(t, struggling(1, func(u *policy.Upstream) { hedged(u); u.Budget.Burst = 10; u.Budget.Ratio = 0 }), func(b *bubble) {
+		b.serve("a:80", func(n int, _ *http.Request) string {
+			switch n {
+			case 1:
+				return fiveOhThree
+			case 2:
+				time.Sleep(time.Second)
+				return fiveOhThree
+			}
+			return ""
+		})
+		c := b.open()
+		io.WriteString(c, getUp)
+		time.Sleep(2 * time.Second)
+		c.Close()
+		time.Sleep(time.Second)
+		b.expect("mulligan_retry_budget_remaining", 8, "upstream=up")
+		b.expect("mulligan_retries_total", 1, "reason=503", "route=default", "upstream=up")
+		b.expect("mulligan_retries_total", 1, "reason=hedge", "route=default", "upstream=up")
+		b.expect("mulligan_attempts_total", 1, "result=cancelled", "route=default", "upstream=up")
+		b.expect("mulligan_attempts_total", 2, "result=5xx", "route=default", "upstream=up")
+	})
+}
+
+// TestHedgeWinsUnsentRetry: a retry that was still dialling when its hedge won was not
+// sent, and gets its token back.
+func TestHedgeWinsUnsentRetry(t *testing.T) {
+	inTrouble(t, struggling(2, func(u *policy.Upstream) {
+		hedged(u)
+		u.Budget = policy.BudgetConfig{Burst: 100}
+		u.Default.Timeout.Connect = time.Second
+	}), func(b *bubble) {
+		failed := false
+		b.serve("a:80", func(int, *http.Request) string {
+			if failed = !failed; failed {
+				return fiveOhThree
+			}
+			return ok
+		})
+		ln, _ := b.net.Listen("", "b:80") // nobody accepts
+		defer ln.Close()
+		seen := 0
+		for range 20 {
+			failed = false
+			before := b.value("mulligan_retry_budget_remaining", "upstream=up")
+			began := time.Now()
+			got := b.get()
+			if time.Since(began) > 500*time.Millisecond {
+				continue // b was first
+			}
+			b.want(got, 200, "attempts=2; stop=success; received-status=200")
+			seen++
+			if paid := before - b.value("mulligan_retry_budget_remaining", "upstream=up"); paid != 1 {
+				b.Errorf("%v tokens were paid for one hedge", paid)
+			}
+		}
+		if seen == 0 {
+			b.Error("no retry was dialling when its hedge won")
+		}
+	})
+}
