@@ -171,6 +171,7 @@ func (f *finish) take(l *lane) {
 	x.attemptAt, x.slow, x.wrote = from.attemptAt, from.slow, from.wrote
 	x.sentAt.Store(from.sentAt.Load())
 	from.body.end()
+	from.c.watch.on(nil) // the connection may soon be another's
 	x.c.watch.on(x.uc)
 	f.stands, f.counted, f.taken = l.result, false, l
 }

@@ -104,3 +104,40 @@ func TestHedgeWinsUnsentRetry(t *testing.T) {
 		}
 	})
 }
+// TestHedgeTakenTwice: the connection of a hedge that failed, and whose
+// response was passed over for a later one, is its pool's and nobody breaks into it.
+func TestHedgeTakenTwice(t *testing.T) {
+	inTrouble(t, struggling(1, func(u *policy.Upstream) {
+		hedged(u)
+		u.Default.Hedge.Max = 2
+	}), func(b *bubble) {
+		a := b.serve("a:80", func(n int, _ *http.Request) string {
+			switch n {
+			case 1:
+				time.Sleep(700 * time.Millisecond)
+				return fiveOhThree
+			case 2:
+				time.Sleep(500 * time.Millisecond)
+				return fiveOhThree
+			case 3:
+				time.Sleep(2 * time.Second)
+			default:
+				time.Sleep(200 * time.Millisecond)
+			}
+			return ok
+		})
+		b.want(b.get(), 200, "attempts=3; stop=success; received-status=200")
+		b.balanced()
+		var all []<-chan reply
+		for range 3 {
+			all = append(all, b.later(getUp))
+		}
+		for _, answer := range all {
+			b.want(<-answer, 200, "")
+		}
+		if a.conns != 3 {
+			b.Errorf("%d connections", a.conns)
+		}
+	})
+}
+
