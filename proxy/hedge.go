@@ -230,10 +230,10 @@ func (h *race) run(l *lane) {
 	l.result = c.x.attempt()
 }
 
-// acceptable reports whether a result is one that ends the race: an answer that
+// acceptable reports whether a result is one that ends the race: a response that
 // policy would not retry.
 func (x *exchange) acceptable(r result) bool {
-	return !r.cancelled && !r.queued && !r.decided && x.route.Retry.Classify(r.outcome) != policy.Retryable
+	return !r.cancelled && !r.queued && r.outcome.Class == policy.ClassNone && x.route.Retry.Classify(r.outcome) != policy.Retryable
 }
 
 // end takes a lane's result. The first that is acceptable breaks into the attempt

@@ -104,6 +104,7 @@ func TestHedgeWinsUnsentRetry(t *testing.T) {
 		}
 	})
 }
+
 // TestHedgeTakenTwice: the connection of a hedge that failed, and whose
 // response was passed over for a later one, is its pool's and nobody breaks into it.
 func TestHedgeTakenTwice(t *testing.T) {
@@ -141,3 +142,30 @@ func TestHedgeTakenTwice(t *testing.T) {
 	})
 }
 
+// TestHedgeWithoutResponseDoesNotWin: what ends without a response wins nothing,
+// also where policy would not retry it.
+func TestHedgeWithoutResponseDoesNotWin(t *testing.T) {
+	const nonsense = "NONSENSE\r\n\r\n"
+	for name, test := range map[string]struct {
+		first, second func(int, *http.Request) string
+		status        int
+		stop          string
+	}{
+		"the hedge":   {lateBy(time.Second, ok), always(nonsense), 200, ""},
+		"the attempt": {lateBy(500*time.Millisecond, nonsense), lateBy(time.Second, ok), 200, "attempts=2; stop=success; received-status=200"},
+		"both":        {lateBy(500*time.Millisecond, nonsense), lateBy(time.Second, nonsense), 502, "attempts=2; stop=permanent; error=http_protocol_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTrouble(t, struggling(1, hedged), func(b *bubble) {
+				b.serve("a:80", func(n int, req *http.Request) string {
+					if n == 1 {
+						return test.first(n, req)
+					}
+					return test.second(n, req)
+				})
+				b.want(b.get(), test.status, test.stop)
+				b.balanced()
+			})
+		})
+	}
+}
