@@ -12,7 +12,7 @@ import (
 
 // noteAttempt counts an attempt that has ended.
 func (x *exchange) noteAttempt(r result, d policy.Decision) {
-	took := time.Since(x.attemptAt)
+	took := x.took()
 	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
 	if len(x.places) > 1 && r.outcome.Status != 429 { // which says nothing of how fast the endpoint is: its hint holds back
 		x.noteLatency(took, x.route.Retry.Mark(r.outcome, x.slow) == policy.Bad)
@@ -34,6 +34,14 @@ func (x *exchange) noteAttempt(r result, d policy.Decision) {
 	x.log.attempt(x, r.outcome.Status, result, took, d)
 }
 
+// took is how long the attempt took.
+func (x *exchange) took() time.Duration {
+	if x.lasted > 0 {
+		return x.lasted
+	}
+	return time.Since(x.attemptAt)
+}
+
 // noteLatency lets the choice between endpoints know how long an attempt took. That
 // one failed weighs only where no circuit breaker sees to that, which needs its
 // attempts; but it must not look fast for it.
@@ -51,7 +59,7 @@ func (x *exchange) noteLatency(took time.Duration, failed bool) {
 // noteCancelled counts an attempt that ended because the client left: the
 // upstream saw it, so that it is one, but it has no verdict.
 func (x *exchange) noteCancelled() {
-	took := time.Since(x.attemptAt)
+	took := x.took()
 	x.up.metrics.AttemptSeconds.Observe(took.Seconds())
 	x.count.AttemptClass("cancelled")
 	x.log.attempt(x, 0, "cancelled", took, policy.Decision{})

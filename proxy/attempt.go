@@ -35,7 +35,7 @@ func (x *exchange) attempt() result {
 	x.wrote = false
 	x.slow, x.timed = false, x.grant.breaker != nil
 	x.sentAt.Store(0)
-	x.attemptAt = time.Now()
+	x.attemptAt, x.lasted = time.Now(), 0
 	x.c.watch.attemptAt.Store(0)
 	x.c.watch.calm(causeAttempt, nil)
 	if x.number > 1 {

@@ -45,6 +45,7 @@ type exchange struct {
 	// the attempt under way, or the last one
 	number    int // attempts begun
 	attemptAt time.Time
+	lasted    time.Duration // what it took, where it ended before it is counted
 	inHand
 	events eventStream     // of the response in hand
 	last   inHand          // of the attempt before, until this one has written something

@@ -77,6 +77,7 @@ func (x *exchange) race(reason string) result {
 	h.arm()
 	r := x.attempt()
 	x.countRetry(&r, reason) // whatever those beside it come to
+	x.ended(&r)
 	r = h.settle(r)
 	x.beside = nil
 	return r
@@ -228,6 +229,19 @@ func (h *race) run(l *lane) {
 		}
 	}()
 	l.result = c.x.attempt()
+	c.x.ended(&l.result)
+}
+
+// ended notes that an attempt of a race has ended, however long the others go on:
+// what it took, what it says of its endpoint, and that its place is free.
+func (x *exchange) ended(r *result) {
+	x.lasted = max(1, time.Since(x.attemptAt)) // 0 is not known
+	if !r.cancelled && !r.queued {
+		x.mark(x.route.Retry.Mark(r.outcome, x.slow || x.overdue()))
+	}
+	if x.whole {
+		x.grant.leave()
+	}
 }
 
 // acceptable reports whether a result is one that ends the race: a response that

@@ -168,7 +168,7 @@ func (f *finish) take(l *lane) {
 	x.auth, x.at, x.to = from.auth, from.at, from.to
 	x.tried |= from.tried
 	x.grant, from.grant = from.grant, grant{}
-	x.attemptAt, x.slow, x.wrote = from.attemptAt, from.slow, from.wrote
+	x.attemptAt, x.lasted, x.slow, x.wrote = from.attemptAt, from.lasted, from.slow, from.wrote
 	x.sentAt.Store(from.sentAt.Load())
 	from.body.end()
 	from.c.watch.on(nil) // the connection may soon be another's
@@ -216,7 +216,7 @@ func (f *finish) count() {
 func (x *exchange) countBeside(r result) {
 	if r.cancelled {
 		if x.up.p95 && !x.isLane { // it took longer than this: without it, only fast ones would be known
-			x.auth.recent.Add(time.Since(x.attemptAt))
+			x.auth.recent.Add(x.took())
 		}
 		x.noteCancelled()
 		return

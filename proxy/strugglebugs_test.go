@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mulligan/policy"
@@ -168,4 +169,101 @@ func TestHedgeWithoutResponseDoesNotWin(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHedgeIsTimedByItself: how long an attempt took does not depend on how long the
+// others beside it went on.
+func TestHedgeIsTimedByItself(t *testing.T) {
+	inTrouble(t, struggling(1, hedged), func(b *bubble) {
+		b.serve("a:80", func(n int, _ *http.Request) string {
+			if n == 1 {
+				time.Sleep(4 * time.Second)
+				return ok
+			}
+			time.Sleep(500 * time.Millisecond) // from 300 ms on
+			return fiveOhThree
+		})
+		b.want(b.get(), 200, "")
+		if sum := b.seconds("mulligan_attempt_duration_seconds"); sum != 4.5 {
+			b.Errorf("%v s in all, want 4 and 0.5", sum)
+		}
+	})
+}
+
+// TestHedgeFailureIsTimedByItself is the same of an attempt that fails first.
+func TestHedgeFailureIsTimedByItself(t *testing.T) {
+	inTrouble(t, struggling(1, hedged), func(b *bubble) {
+		b.serve("a:80", func(n int, _ *http.Request) string {
+			if n == 1 {
+				time.Sleep(time.Second)
+				return fiveOhThree
+			}
+			time.Sleep(3 * time.Second) // from 300 ms on
+			return ok
+		})
+		b.want(b.get(), 200, "attempts=2; stop=success; received-status=200")
+		if sum := b.seconds("mulligan_attempt_duration_seconds"); sum != 4 {
+			b.Errorf("%v s in all, want 1 and 3", sum)
+		}
+	})
+}
+
+// seconds is the sum of a histogram.
+func (b *bubble) seconds(name string) float64 {
+	b.Helper()
+	synctest.Wait()
+	families, err := b.reg.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return sum
+}
+
+// TestHedgeFailureFreesItsPlace: a hedge that has failed has no place any more, and
+// its endpoint's circuit breaker knows it, while the attempt beside it goes on.
+func TestHedgeFailureFreesItsPlace(t *testing.T) {
+	slowly := func(n int, req *http.Request) string {
+		switch {
+		case n == 1:
+			time.Sleep(4 * time.Second)
+		case n == 2:
+			return fiveOhThree
+		default:
+			time.Sleep(200 * time.Millisecond)
+		}
+		return ok
+	}
+	t.Run("concurrency", func(t *testing.T) {
+		inTrouble(t, struggling(1, func(u *policy.Upstream) {
+			hedged(u)
+			u.Concurrency = policy.Concurrency{Max: 3, Queue: 1, MaxWait: time.Second}
+		}), func(b *bubble) {
+			b.serve("a:80", slowly)
+			first := b.later(getUp)
+			time.Sleep(time.Second)
+			began := time.Now()
+			one, other := b.later(getUp), b.later(getUp)
+			b.want(<-one, 200, "")
+			b.want(<-other, 200, "")
+			within(b.T, time.Since(began), 200*time.Millisecond)
+			b.want(<-first, 200, "")
+		})
+	})
+	t.Run("circuit breaker", func(t *testing.T) {
+		inTrouble(t, struggling(1, func(u *policy.Upstream) { hedged(u); withBreaker(u); u.Breaker.MinRequests = 1 }), func(b *bubble) {
+			b.serve("a:80", slowly)
+			first := b.later(getUp)
+			time.Sleep(time.Second)
+			b.want(b.get(), 503, "attempts=0; stop=circuit_open; error=destination_unavailable")
+			b.want(<-first, 200, "")
+		})
+	})
 }
