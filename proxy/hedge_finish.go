@@ -23,7 +23,8 @@ func (h *race) settle(r result) result {
 		return r
 	}
 	x.number += len(lanes)
-	x.c.watch.calm(causeBeaten, x.uc)
+	x.c.watch.attemptAt.Store(0) // of a failure it still runs
+	x.c.watch.calm(causeBeaten|causeAttempt, x.uc)
 	f := finish{race: h, stands: r}
 	switch {
 	case winner != nil:
@@ -103,19 +104,19 @@ func (f *finish) cut() bool {
 }
 
 // giveUp ends the lanes that are under way, and lets r stand, as what one of them
-// has come to. What turns out to be acceptable stands all the same.
+// has come to. What a lane has come to by itself stands all the same.
 func (f *finish) giveUp(r result) {
 	x := f.main
 	f.stop()
 	var as *lane
 	for ; f.left > 0; f.left-- {
 		switch l := <-f.ended; {
-		case !r.cancelled && x.acceptable(l.result) && !x.acceptable(f.stands):
+		case r.cancelled || !l.sent() || x.acceptable(f.stands):
+			f.lose(l)
+		case !l.result.cancelled:
 			f.take(l)
-		case !r.cancelled && as == nil && l.result.cancelled && l.sent():
+		case as == nil:
 			as = l
-		case !r.cancelled && f.taken == nil && !l.result.cancelled && l.sent():
-			f.take(l)
 		default:
 			f.lose(l)
 		}

@@ -267,3 +267,25 @@ func TestHedgeFailureFreesItsPlace(t *testing.T) {
 		})
 	})
 }
+
+// TestHedgeFailsAsItIsCut: a hedge that is cut by timeout.attempt, for the retry that
+// follows, may end by itself at that moment; the client gets an answer nevertheless.
+func TestHedgeFailsAsItIsCut(t *testing.T) {
+	for i := range 40 {
+		inTrouble(t, struggling(1, func(u *policy.Upstream) { hedged(u); u.Default.Hedge.Max = 2 }), func(b *bubble) {
+			b.serve("a:80", func(n int, _ *http.Request) string {
+				switch n {
+				case 1, 2:
+					time.Sleep(time.Second)
+				case 3:
+					time.Sleep(5*time.Second + time.Duration(i%20)*time.Millisecond)
+				default:
+					return ok
+				}
+				return fiveOhThree
+			})
+			b.want(b.get(), 200, "attempts=4; stop=success; received-status=200")
+			b.balanced()
+		})
+	}
+}
