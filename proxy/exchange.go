@@ -179,6 +179,9 @@ func (x *exchange) state(gone bool) policy.State {
 
 // windowLeft returns what is left of the window, where there is one.
 func (x *exchange) windowLeft() (left time.Duration, limited bool) {
+	if x.isLane {
+		return x.beside.main.windowLeft()
+	}
 	rest := x.windowFor.Load()
 	if rest <= 0 {
 		return 0, false

@@ -289,3 +289,26 @@ func TestHedgeFailsAsItIsCut(t *testing.T) {
 		})
 	}
 }
+
+// TestHedgeIsToldTheWindow: what is left of the request's window is for a hedge, too.
+func TestHedgeIsToldTheWindow(t *testing.T) {
+	inTrouble(t, struggling(1, func(u *policy.Upstream) {
+		hedged(u)
+		u.Default.AttemptHeader, u.Default.RemainingHeader = "X-Attempt", "X-Left"
+	}), func(b *bubble) {
+		told := make(chan string, 2)
+		b.serve("a:80", func(n int, req *http.Request) string {
+			told <- req.Header.Get("X-Attempt") + " " + req.Header.Get("X-Left")
+			if n == 1 {
+				return ""
+			}
+			return ok
+		})
+		b.get()
+		for _, want := range []string{"1 20000", "2 19700"} {
+			if got := <-told; got != want {
+				b.Errorf("%q, want %q", got, want)
+			}
+		}
+	})
+}
