@@ -51,11 +51,13 @@ func (x *exchange) admit() refusal {
 			break
 		}
 		x.place(i)
-		if x.probe().stop == policy.Going {
+		no := x.probe()
+		if no.stop == policy.Going {
 			x.grant.counted = x.auth
 			x.auth.inFlight.Add(1)
 			return refusal{}
 		}
+		wait = no.after
 	}
 	x.dropGrant()
 	return refusal{policy.CircuitOpen, wait}
