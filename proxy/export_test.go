@@ -1,5 +1,7 @@
 package proxy
 
+import "fmt"
+
 // Unhealthy returns which endpoints of an upstream are to be skipped by their checks.
 func (s *Server) Unhealthy(name string) (all []bool) {
 	for _, u := range s.snap.Load().upstreams {
@@ -10,4 +12,28 @@ func (s *Server) Unhealthy(name string) (all []bool) {
 		}
 	}
 	return all
+}
+
+// Held says what attempts of an upstream still hold of its limits; "" for nothing.
+func (s *Server) Held(name string) string {
+	s.statesMu.Lock()
+	st := s.states[name]
+	s.statesMu.Unlock()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	held := ""
+	for e := st.recent.Front(); e != nil; e = e.Next() {
+		a := e.Value.(*authority)
+		if n := a.inFlight.Load(); n != 0 {
+			held += fmt.Sprintf("%d in flight to %s; ", n, a.url())
+		}
+		if g := a.gate.Load(); g != nil {
+			g.mu.Lock()
+			if g.inUse != 0 || g.waiting() != 0 {
+				held += fmt.Sprintf("%d places, %d wait; ", g.inUse, g.waiting())
+			}
+			g.mu.Unlock()
+		}
+	}
+	return held
 }
