@@ -4,9 +4,10 @@ import "time"
 
 // Mark says what an attempt's outcome is to a circuit breaker: Bad where its class
 // or status is one that policy retries, whatever the method and the upstream's word;
-// Neutral where it says nothing of the endpoint's health: a 4xx, and failures that
-// policy does not retry. slow says that it took longer than timeout.attempt, which
-// is as bad.
+// Neutral where it says nothing of the endpoint's health: a 4xx, and a class that
+// policy does not retry. Any other response is Good, a 500 that policy does not
+// retry too: it is an answer. slow says that the response took longer than
+// timeout.attempt, which is as bad, whatever it says.
 func (r *Retry) Mark(o Outcome, slow bool) Mark {
 	switch {
 	case r.listed(o), slow && o.Class == ClassNone:
@@ -26,7 +27,7 @@ func (r *Retry) Holds(o Outcome) (d time.Duration, sameCredentials bool) {
 	switch {
 	case o.Class != ClassNone:
 		return 0, false
-	case o.HasHint && o.Source != HintFull && r.listed(o):
+	case o.HasHint && o.Source != HintFull && r.Classify(o) == Retryable:
 		d, sameCredentials = o.Hint, o.Status != 503 || o.Source != HintStandard
 	default:
 		d, sameCredentials = o.Exhausted, true
