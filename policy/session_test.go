@@ -49,6 +49,7 @@ var causes = []struct {
 	{policy.NotIdempotent, func(s *scene) { s.request.Method = "POST" }},
 	{policy.MaxAttempts, func(s *scene) { s.route.Retry.MaxAttempts = 1 }},
 	{policy.BodyNotReplayable, func(s *scene) { s.state.Replayable = false }},
+	{policy.CircuitOpen, func(s *scene) { s.state.CircuitOpen = true }},
 	{policy.RetryAfter, func(s *scene) { s.outcome.Hint, s.outcome.HasHint = time.Hour, true }},
 	{policy.Window, func(s *scene) { s.state.Left = 100 * ms }},
 	{policy.BudgetExhausted, func(s *scene) { s.budget.Burst = 0 }},
@@ -356,7 +357,7 @@ func TestCutLeavesAlone(t *testing.T) {
 func TestMayRetry(t *testing.T) {
 	yes := map[policy.Stop]bool{ // stops that cannot be known beforehand, or are asked elsewhere
 		policy.Success: true, policy.Permanent: true, policy.ClientGone: true, policy.Draining: true,
-		policy.RetryAfter: true, policy.Window: true, policy.BudgetExhausted: true,
+		policy.CircuitOpen: true, policy.RetryAfter: true, policy.Window: true, policy.BudgetExhausted: true,
 	}
 	for _, c := range causes {
 		s := retried(t)
@@ -405,6 +406,7 @@ func TestSessionsKeepTheBooks(t *testing.T) {
 			st := ready()
 			st.Left = time.Duration(rng.Int64N(int64(time.Minute)))
 			st.Unlimited, st.ClientGone, st.Draining, st.Replayable = one(4), one(30), one(30), !one(30)
+			st.CircuitOpen, st.Pause = one(30), time.Duration(max(0, rng.Int64N(int64(40*time.Second))-int64(20*time.Second)))
 			attempts, tokens, may := session.Attempts(), b.Remaining(t0), session.MayRetry(st.Replayable)
 			d := session.Next(o, st, rng.Float64())
 			retry = d.Retry
