@@ -233,8 +233,8 @@ func TestBreakerStopsRetries(t *testing.T) {
 	})
 }
 
-// TestBreakerLetsNoSecondProbeThrough, nor one more when a probe's client leaves;
-// one that hangs does not keep its place for ever.
+// TestBreakerProbes: no second probe is let through, nor one more when a probe's
+// client leaves; one that hangs does not keep its place for ever.
 func TestBreakerProbes(t *testing.T) {
 	inTrouble(t, struggling(1, func(u *policy.Upstream) { withBreaker(u); u.Default.Timeout.Attempt = 10 * time.Second }), func(b *bubble) {
 		a := b.serve("a:80", script(fiveOhThree, fiveOhThree, fiveOhThree, fiveOhThree, "", "", ok))

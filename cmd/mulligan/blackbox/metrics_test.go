@@ -15,6 +15,8 @@ func TestMetricsFromTheStart(t *testing.T) {
 upstreams:
   payments:
     hosts: [pay.internal]
+    endpoints: ["http://127.0.0.1:9/v1", "http://127.0.0.1:9/v2"]
+    circuit_breaker: {}
     retry: {budget: {burst: 7}}
     routes: [{name: charge, match: {methods: [POST], path: /v1/charges}}]
 `)
@@ -38,6 +40,9 @@ upstreams:
 	}
 	expectSample(t, have, "mulligan_retry_budget_remaining{upstream=default}", 3)
 	expectSample(t, have, "mulligan_retry_budget_remaining{upstream=payments}", 7)
+	for _, version := range []string{"v1", "v2"} {
+		expectSample(t, have, "mulligan_circuit_open{endpoint=http://127.0.0.1:9/"+version+",upstream=payments}", 0)
+	}
 	expectSample(t, have, "mulligan_buffered_bytes{}", 0)
 	expectSample(t, have, "mulligan_config_reloads_total{result=success}", 0)
 	expectSample(t, have, "mulligan_config_reloads_total{result=failure}", 0)
@@ -63,14 +68,14 @@ func expectSample(t *testing.T, have map[string]float64, key string, value float
 func TestMetricTypes(t *testing.T) {
 	t.Parallel()
 	u := answers(t, text(503, ""), text(200, ""))
-	p := start(t, `defaults: {retry: {`+quick+`}}`)
+	p := start(t, `defaults: {retry: {`+quick+`}, circuit_breaker: {}}`)
 	p.get(u.url("/"), "x-stainless-retry-count: 1")
 	p.connect(u.addr).Close()
 	p.do("POST", "http://"+closedAddr(t)+"/", "x")
 	body := p.ask("GET", "/metrics").Body
 	for name, kind := range map[string]string{
 		"requests_total": "counter", "attempts_total": "counter", "retries_total": "counter", "retries_denied_total": "counter",
-		"client_retries_total": "counter", "retry_budget_remaining": "gauge", "requests_in_flight": "gauge", "retries_waiting": "gauge",
+		"client_retries_total": "counter", "retry_budget_remaining": "gauge", "requests_in_flight": "gauge", "retries_waiting": "gauge", "circuit_open": "gauge",
 		"request_duration_seconds": "histogram", "attempt_duration_seconds": "histogram", "backoff_seconds": "histogram",
 		"tunnels_total": "counter", "tunnels_open": "gauge", "buffered_bytes": "gauge", "config_reloads_total": "counter", "build_info": "gauge",
 	} {
