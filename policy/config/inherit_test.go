@@ -158,7 +158,7 @@ upstreams:
     buffer: {first_event: true}
     routes:
       - {name: same}
-      - {name: other, attempt_header: "", remaining_header: X-Left, hedge: {max: 3}, retry: {count_client_retries: false}, buffer: {first_event: false}}
+      - {name: other, attempt_header: "", remaining_header: Grpc-Timeout, hedge: {max: 3}, retry: {count_client_retries: false}, buffer: {first_event: false}}
       - {name: none, hedge: off, remaining_header: ""}
 `, lookup(nil))
 	u := c.Upstreams[0]
@@ -167,7 +167,7 @@ upstreams:
 		got = append(got, fmt.Sprint(r.Name, " ", r.AttemptHeader, ",", r.RemainingHeader, " ", r.Hedge, r.Retry.CountClientRetries, r.Buffer.FirstEvent))
 	}
 	want := []string{
-		"same X-Attempt,X-Remaining-Ms {1s 1} true true", "other ,X-Left {1s 3} false false", "none X-Attempt, {0s 0} true true",
+		"same X-Attempt,X-Remaining-Ms {1s 1} true true", "other ,Grpc-Timeout {1s 3} false false", "none X-Attempt, {0s 0} true true",
 		"default X-Attempt,X-Remaining-Ms {1s 1} true true", "default X-Attempt, {0s 0} true false"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)

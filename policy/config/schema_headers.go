@@ -12,8 +12,8 @@ import (
 
 // headerFields are the keys of what mulligan may tell an upstream about a request.
 var headerFields = fields(
-	key("attempt_header", optional(addedHeader), func(r *policy.Route) *string { return &r.AttemptHeader }),
-	key("remaining_header", optional(addedHeader), func(r *policy.Route) *string { return &r.RemainingHeader }),
+	key("attempt_header", optional(parsed(addedHeader)), func(r *policy.Route) *string { return &r.AttemptHeader }),
+	key("remaining_header", optional(parsed(remainingHeader)), func(r *policy.Route) *string { return &r.RemainingHeader }),
 )
 
 // reservedHeaders are fields of requests that have a meaning of their own, which a
@@ -30,7 +30,7 @@ var reservedHeaders = []string{
 var reservedPrefixes = []string{"accept", "content-", "grpc-", "if-", "mulligan-", "proxy-", "sec-", "x-forwarded-"}
 
 // addedHeader reads the name of a field that is set on requests.
-var addedHeader = parsed(func(text string) (string, string, string) {
+func addedHeader(text string) (name, wrong, hint string) {
 	const example = "write a name of your own, such as X-Attempt"
 	switch name := strings.ToLower(text); {
 	case !isToken(text):
@@ -40,7 +40,16 @@ var addedHeader = parsed(func(text string) (string, string, string) {
 		return "", "is a header field with a meaning of its own", example
 	}
 	return text, "", ""
-})
+}
+
+// remainingHeader is the same for what is left of the window, which gRPC has a field
+// for.
+func remainingHeader(text string) (name, wrong, hint string) {
+	if strings.EqualFold(text, "grpc-timeout") {
+		return text, "", ""
+	}
+	return addedHeader(text)
+}
 
 // checkHeaders wants each field to have one meaning, wherever its names were
 // written: there is nothing that an inherited name could be capped to.
