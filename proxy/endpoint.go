@@ -21,7 +21,7 @@ func (x *exchange) toEndpoints(up *upstream, path []byte, named bool) {
 	x.to = target{endpoint: true, named: named}
 	x.aim(up, withoutQuery(path))
 	x.places = up.places(x, named)
-	x.place(0) // for now: admit chooses
+	x.place(0) // until admit chooses
 	x.tried = 0
 	x.enter()
 }

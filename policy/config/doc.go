@@ -10,7 +10,8 @@
 // repeated keys, aliases, merges and hints are dealt with once.
 //
 // Inheritance needs no machinery: what inherits begins as a copy of what it
-// inherits from, and its own keys are read over that copy. Values that were
+// inherits from, and its own keys are read over that copy, after those of its preset,
+// which is an embedded file with the same keys (preset.go). Values that were
 // inherited and then contradict a written one are capped at the very end
 // (settle.go), so that a route inherits what was written, not what was capped. A
 // feature is off until its map is written somewhere (feature.go); values of it that
