@@ -223,13 +223,16 @@ func (x *exchange) mark(m policy.Mark) {
 // before came to, where there was one.
 func (x *exchange) refused(no refusal, before result) {
 	x.session.Undo(time.Now())
-	if x.number == 0 {
+	d := policy.Decision{Stop: no.stop, Verdict: policy.Retryable}
+	switch {
+	case x.number > 0:
+	case no.stop == policy.ClientGone: // nothing has failed
+		d.Verdict = policy.Succeeded
+	default:
 		before = result{fault: no.fault()}
-		if no.stop != policy.ClientGone {
-			x.lastClass = policy.ConnectFailure.String()
-		}
+		x.lastClass = policy.ConnectFailure.String()
 	}
-	x.finish(before, policy.Decision{Stop: no.stop, Verdict: policy.Retryable})
+	x.finish(before, d)
 }
 
 // fault is what the client is told of an attempt that was not made.
