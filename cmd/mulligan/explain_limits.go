@@ -22,11 +22,11 @@ func (q *question) describeLimits(s *sheet, p *place) {
 	}
 	if c := u.Concurrency; c.Max > 0 {
 		s.row("at once", "%s; what is more gets 503, stop=overloaded", joined(
-			count(c.Max, "attempt"), optional(c.Queue > 0, "%d may wait for a place, for up to %s", c.Queue, length(c.MaxWait))))
+			count(c.Max, "attempt"), optional(c.Queue > 0 && c.MaxWait > 0, "%d may wait for a place, for up to %s", c.Queue, length(c.MaxWait))))
 	}
 	if l := u.RateLimit; l.PerSecond > 0 {
-		s.row("rate", "%s attempts a second, %d of them at once; one waits for up to %s, else 503, stop=overloaded",
-			number(l.PerSecond), l.Burst, length(l.MaxWait))
+		s.row("rate", "%s attempts a second, %d of them at once; %swhat is more gets 503, stop=overloaded",
+			number(l.PerSecond), l.Burst, optional(l.MaxWait > 0, "one waits for its turn, for up to %s; ", length(l.MaxWait)))
 	}
 	if r.Buffer.FirstEvent && !p.tunnel {
 		s.row("stream", "an event stream is held until its first event, for %s at most; none, or an error, is an error_event",

@@ -38,7 +38,7 @@ health     each endpoint is asked for /healthz every 5s, and skipped while it is
 breaker    opens where 50 % of 20 attempts or more in 10s fail or are slow: for 5s, twice as long each time in a row up to 1m, stop=circuit_open; 1 good probe closes it
 hedge      1 attempt more is made where there is no answer after 300ms; each takes a token and counts as an attempt
 at once    64 attempts, 128 may wait for a place, for up to 1s; what is more gets 503, stop=overloaded
-rate       2.5 attempts a second, 50 of them at once; one waits for up to 1s, else 503, stop=overloaded
+rate       2.5 attempts a second, 50 of them at once; one waits for its turn, for up to 1s; what is more gets 503, stop=overloaded
 stream     an event stream is held until its first event, for 64KiB at most; none, or an error, is an error_event
 told       the upstream gets the attempt's number in X-Attempt, what is left of the window in grpc-timeout
 `},
@@ -62,6 +62,14 @@ breaker    opens where 50 % of 20 attempts or more in 10s fail or are slow: for 
 hedge      2 attempts more are made where there is no answer after the time that 95 % of recent answers took; each takes a token and counts as an attempt
 at once    1 attempt; what is more gets 503, stop=overloaded
 told       the upstream gets the attempt's number in X-Attempt
+`},
+		{"no waiting", func(_ *question, p *place) {
+			u, r := *config.Default().Default, *config.Default().Default.Default
+			p.upstream, p.route = &u, &r
+			u.Concurrency, u.RateLimit = policy.Concurrency{Max: 8, Queue: 16}, policy.RateLimit{PerSecond: 1, Burst: 1}
+		}, `
+at once    8 attempts; what is more gets 503, stop=overloaded
+rate       1 attempts a second, 1 of them at once; what is more gets 503, stop=overloaded
 `},
 	} {
 		q, p := &question{method: "GET"}, limited()
