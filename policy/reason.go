@@ -27,8 +27,9 @@ var knownStatuses = func() (known Set) {
 }()
 
 // reason names what an attempt ended with, as a metric's label may: the class,
-// else the gRPC status that a list has, else the status. An upstream must not be able to make series at will, so an
-// odd status is "other" unless the configuration lists it one by one.
+// else the gRPC status that a list has, else the status. An upstream must not be
+// able to make series at will, so an odd status is "other" unless the configuration
+// lists it one by one.
 func (r *Retry) reason(o Outcome) string {
 	if o.Class != ClassNone {
 		return o.Class.String()

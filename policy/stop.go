@@ -5,7 +5,8 @@ package policy
 type Stop uint8
 
 // The stops, in the order in which the first that applies is reported, but for
-// Going, and Disabled which Session.Next places itself.
+// Going, Disabled which Session.Next places itself, and Overloaded which who makes
+// the attempts finds out: it stops one that policy has let go.
 const (
 	Going             Stop = iota // not stopped: a retry follows
 	Success                       // a response under 400 that policy does not retry

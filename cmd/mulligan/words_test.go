@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"mulligan/metrics"
 	"mulligan/policy"
+	"mulligan/policy/config"
 )
 
 // TestMetricsKnowThePolicysWords: metrics is a leaf with lists of its own of
@@ -53,4 +55,45 @@ func TestMetricsKnowThePolicysWords(t *testing.T) {
 			t.Error("not counted:", word)
 		}
 	}
+}
+
+// TestReadmeKnowsThePolicysWords: the README's tables have every class, every stop in
+// the order in which the first that applies is named, and every preset by its name.
+func TestReadmeKnowsThePolicysWords(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stops []string
+	for _, stop := range policy.Stops() {
+		stops = append(stops, stop.String())
+	}
+	if rows := tableOf(string(readme), "| stop |"); !slices.Equal(rows, stops) {
+		t.Errorf("the table of stops has %q, want %q", rows, stops)
+	}
+	rows := tableOf(string(readme), "| class |")
+	for _, class := range policy.Classes() {
+		if !slices.Contains(rows, class.String()) {
+			t.Errorf("the table of classes lacks %s: %q", class, rows)
+		}
+	}
+	for _, preset := range config.Presets() {
+		if !strings.Contains(string(readme), preset) {
+			t.Errorf("the preset %s is not named", preset)
+		}
+	}
+}
+
+// tableOf returns the words in backquotes that rows begin with, of the table that
+// begins so.
+func tableOf(text, head string) (words []string) {
+	_, table, _ := strings.Cut(text, "\n"+head)
+	table, _, _ = strings.Cut(table, "\n\n")
+	for row := range strings.Lines(table) {
+		if rest, ok := strings.CutPrefix(row, "| `"); ok {
+			word, _, _ := strings.Cut(rest, "`")
+			words = append(words, word)
+		}
+	}
+	return words
 }
