@@ -234,6 +234,8 @@ func clientGets(c course) string {
 	switch c.end.Class {
 	case policy.ClassNone, policy.ErrorEvent:
 		return "gets the upstream's last response, as it came"
+	case policy.ErrorEvent:
+		return "gets the upstream's last event stream, as it came"
 	case policy.Denied:
 		return "gets 403 from mulligan"
 	case policy.Timeout:
