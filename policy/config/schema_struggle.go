@@ -154,12 +154,18 @@ func checkHedge(d *decoder, r *policy.Route, w written) {
 	if n == nil || r.Hedge.Max == 0 || w.doubtful("retry", "retry.max_attempts", "retry.mode") {
 		return
 	}
-	why := ""
+	why, timeout := "", r.Timeout
 	switch {
 	case r.Retry.Mode == policy.ModeOff:
 		why = "retry.mode is off"
 	case r.Retry.MaxAttempts == 1:
 		why = "retry.max_attempts is 1, hedges included"
+	case w.doubtful("timeout", "timeout.attempt", "timeout.total"):
+		return
+	case timeout.Attempt > 0 && r.Hedge.Delay >= timeout.Attempt:
+		why = "timeout.attempt ends attempts before delay is over"
+	case timeout.Total > 0 && r.Hedge.Delay >= timeout.Total:
+		why = "timeout.total ends the request before delay is over"
 	default:
 		return
 	}

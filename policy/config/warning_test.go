@@ -60,6 +60,13 @@ func TestWarnings(t *testing.T) {
 			"mulligan.yaml:1:70: upstreams.a: hedge does nothing: retry.max_attempts is 1, hedges included"}},
 		{"hedge with mode off", "upstreams: {a: {hosts: [a.example], retry: {mode: off}, routes: [{name: r, hedge: {}}]}}", []string{
 			"mulligan.yaml:1:83: upstreams.a.routes[0]: hedge does nothing: retry.mode is off"}},
+		{"hedge after the attempt", "upstreams: {a: {hosts: [a.example], timeout: {attempt: 200ms}, hedge: {delay: 200ms}}}", []string{
+			"mulligan.yaml:1:71: upstreams.a: hedge does nothing: timeout.attempt ends attempts before delay is over"}},
+		{"hedge after the window", "upstreams: {a: {hosts: [a.example], timeout: {attempt: 0s, total: 1s}, hedge: {delay: 2s}}}", []string{
+			"mulligan.yaml:1:79: upstreams.a: hedge does nothing: timeout.total ends the request before delay is over"}},
+		{"hedge without limits", "upstreams: {a: {hosts: [a.example], timeout: {attempt: 0s, total: 0s}, hedge: {delay: 2s}}}", nil},
+		{"hedge by p95 with a short attempt", "upstreams: {a: {hosts: [a.example], timeout: {attempt: 10ms}, hedge: {delay: p95}}}", nil},
+		{"hedge in time", "upstreams: {a: {hosts: [a.example], timeout: {attempt: 201ms}, hedge: {delay: 200ms}}}", nil},
 		{"hedge for routes", "upstreams: {a: {hosts: [a.example], hedge: {}, retry: {mode: off}, routes: [{name: r, retry: {mode: on}}]}}", nil},
 		{"hedge for upstreams", "defaults: {hedge: {}, retry: {mode: off}}", nil},
 		{"hedge off", "upstreams: {a: {hosts: [a.example], hedge: off, retry: {mode: off}}}", nil},
