@@ -232,7 +232,7 @@ func shown(d time.Duration) string {
 // clientGets says with what the client is left at the end of a course.
 func clientGets(c course) string {
 	switch c.end.Class {
-	case policy.ClassNone, policy.ErrorEvent:
+	case policy.ClassNone:
 		return "gets the upstream's last response, as it came"
 	case policy.ErrorEvent:
 		return "gets the upstream's last event stream, as it came"
