@@ -43,6 +43,7 @@ type Endpoint struct {
 	Host   string // without brackets or port
 	Port   int
 	Path   string // put before the request's path; without a trailing slash, "" none
+	Text   string // as it is configured, for metrics and logs; "": as the rest says it
 }
 
 // TLS says how an upstream is spoken to over TLS: its https endpoints, and the

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
@@ -211,12 +210,20 @@ func (x *exchange) mark(m policy.Mark) {
 	opened, closed := b.Done(x.grant.permit, m, now, rand.Float64())
 	switch {
 	case opened:
-		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", cmp.Or(x.auth.url(), "-")),
+		x.s.log.Warn("circuit opened", slog.String("upstream", x.up.Name), slog.String("endpoint", x.endpointName()),
 			slog.Duration("open_for", b.Wait(now)))
 	case closed:
 		x.auth.latency.Forget()
-		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", cmp.Or(x.auth.url(), "-")))
+		x.s.log.Info("circuit closed", slog.String("upstream", x.up.Name), slog.String("endpoint", x.endpointName()))
 	}
+}
+
+// endpointName is how the endpoint of the attempt is called; "-" where it is none.
+func (x *exchange) endpointName() string {
+	if !x.auth.key.endpoint {
+		return "-"
+	}
+	return endpointName(x.up.ends[x.at].Endpoint)
 }
 
 // refused ends a request whose next attempt is not made: with what the attempt

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"time"
 
 	"mulligan/policy"
@@ -30,16 +31,18 @@ func (st *state) openCircuits(now time.Time) map[string]int {
 		return nil
 	}
 	open := map[string]int{}
+	named := map[string]string{} // what an endpoint's URL is called
 	for _, e := range st.policy.Endpoints {
-		open[endpointURL(e)] = 0
+		name := endpointName(e)
+		open[name], named[endpointURL(e)] = 0, name
 	}
 	if len(open) == 0 {
 		open[""] = 0
 	}
 	for e := st.recent.Front(); e != nil; e = e.Next() {
 		a := e.Value.(*authority)
-		if _, configured := open[a.url()]; configured && isOpen(a.breaker.Load(), now) {
-			open[a.url()]++
+		if name, configured := named[a.url()]; configured && isOpen(a.breaker.Load(), now) {
+			open[name]++
 		}
 	}
 	for _, s := range st.scopes {
@@ -54,6 +57,9 @@ func (st *state) openCircuits(now time.Time) map[string]int {
 }
 
 func isOpen(b *policy.Breaker, now time.Time) bool { return b != nil && b.Open(now) }
+
+// endpointName is how metrics and logs call an endpoint: as it is configured.
+func endpointName(e policy.Endpoint) string { return cmp.Or(e.Text, endpointURL(e)) }
 
 // endpointURL writes an endpoint as a configuration does, without a port that its
 // scheme has anyway.

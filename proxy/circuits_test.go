@@ -19,7 +19,7 @@ func TestOpenCircuits(t *testing.T) {
 		b.Done(p, policy.Bad, now, 0)
 	}
 	ends := []policy.Endpoint{
-		{Scheme: "https", Host: "a.test", Port: 443, Path: "/v1"}, {Scheme: "https", Host: "a.test", Port: 443, Path: "/v2"},
+		{Scheme: "https", Host: "a.test", Port: 443, Path: "/v1"}, {Scheme: "https", Host: "a.test", Port: 443, Path: "/v2", Text: "https://a.test:443/v2/"},
 		{Scheme: "http", Host: "::1", Port: 8080}, {Scheme: "http", Host: "::1", Port: 8080},
 	}
 	a := authorityKey{host: "a.test", port: 443, https: true, path: "/v1", endpoint: true, named: true}
@@ -35,10 +35,10 @@ func TestOpenCircuits(t *testing.T) {
 	}{
 		"off": {policy.BreakerConfig{}, ends, nil, []authorityKey{a}, map[string]int{}},
 		"from the start": {on, ends, nil, nil,
-			map[string]int{"https://a.test/v1": 0, "https://a.test/v2": 0, "http://[::1]:8080": 0}},
+			map[string]int{"https://a.test/v1": 0, "https://a.test:443/v2/": 0, "http://[::1]:8080": 0}},
 		"from the start, without endpoints": {on, nil, nil, nil, map[string]int{"": 0}},
 		"open": {on, ends, []authorityKey{a, b, b2}, nil,
-			map[string]int{"https://a.test/v1": 1, "https://a.test/v2": 0, "http://[::1]:8080": 2}},
+			map[string]int{"https://a.test/v1": 1, "https://a.test:443/v2/": 0, "http://[::1]:8080": 2}},
 		"one for each host":      {on, nil, []authorityKey{{host: "x"}, {host: "y"}}, []authorityKey{{host: "z"}}, map[string]int{"": 2}},
 		"a tunnel's":             {on, ends[2:], []authorityKey{{host: "::1", port: 8080, tunnel: true}}, nil, map[string]int{"http://[::1]:8080": 0, "": 1}},
 		"no endpoint any more":   {on, ends[2:], []authorityKey{a}, nil, map[string]int{"http://[::1]:8080": 0}},

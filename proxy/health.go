@@ -188,7 +188,7 @@ func (c *check) take(how *checkWay, failure error) {
 		return
 	}
 	c.unhealthy.Store(c.found.Unhealthy())
-	attrs := []slog.Attr{slog.String("upstream", c.key.upstream), slog.String("endpoint", endpointURL(c.key.Endpoint))}
+	attrs := []slog.Attr{slog.String("upstream", c.key.upstream), slog.String("endpoint", endpointName(c.key.Endpoint))}
 	if failure == nil {
 		attrs = append(attrs, slog.String("from", "unhealthy"), slog.String("to", "healthy"))
 		c.server.log.LogAttrs(context.Background(), slog.LevelInfo, "an endpoint is well again", attrs...)

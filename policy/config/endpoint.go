@@ -18,7 +18,7 @@ var endpoint = parsed(func(text string) (e policy.Endpoint, wrong, hint string) 
 		return e, "has a user name in it", "clients send their own credentials"
 	}
 	e = policy.Endpoint{Scheme: u.Scheme, Host: host.Name, Port: host.Port,
-		Path: strings.TrimRight(u.EscapedPath(), "/")}
+		Path: strings.TrimRight(u.EscapedPath(), "/"), Text: text}
 	if e.Port == 0 {
 		e.Port = map[string]int{"http": 80, "https": 443}[e.Scheme]
 	}

@@ -105,7 +105,7 @@ func TestGood(t *testing.T) {
 			},
 			{
 				Name:         "b",
-				Endpoints:    []policy.Endpoint{{Scheme: "https", Host: "b.example", Port: 8443, Path: "/v1"}},
+				Endpoints:    []policy.Endpoint{{Scheme: "https", Host: "b.example", Port: 8443, Path: "/v1", Text: "HTTPS://B.example:8443/v1/"}},
 				PreserveHost: true, Mount: "/b/c", Listen: "127.0.0.1:0",
 				ListenTLS: &policy.ListenerTLS{CertFile: filepath.Join(certificates, "server.pem"), KeyFile: filepath.Join(certificates, "server.key")},
 				TLS: policy.TLS{
@@ -120,8 +120,8 @@ func TestGood(t *testing.T) {
 			{
 				Name:  "c",
 				Hosts: []policy.HostPattern{{Wildcard: true, Name: "c.example", Port: 443}, {Name: "c.example"}},
-				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "c.example", Port: 80}, {Scheme: "https", Host: "c.example", Port: 443},
-					{Scheme: "http", Host: "2001:db8::1", Port: 8080, Path: "/v2/a%20b"}},
+				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "c.example", Port: 80, Text: "http://c.example"}, {Scheme: "https", Host: "c.example", Port: 443, Text: "https://c.example"},
+					{Scheme: "http", Host: "2001:db8::1", Port: 8080, Path: "/v2/a%20b", Text: "http://[2001:db8::1]:8080/v2/a%20b/"}},
 				Listen: "10.0.0.1:7443",
 				ListenTLS: &policy.ListenerTLS{Names: []string{"c.example"}, ACME: &policy.ACME{
 					Email: "ops@c.example", Directory: "https://acme.example:14000/dir", CAFile: filepath.Join(certificates, "ca.pem"),
@@ -132,7 +132,7 @@ func TestGood(t *testing.T) {
 			},
 			{
 				Name:      "d",
-				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "d.example", Port: 80}},
+				Endpoints: []policy.Endpoint{{Scheme: "http", Host: "d.example", Port: 80, Text: "http://d.example"}},
 				Listen:    "10.0.0.1:7444",
 				ListenTLS: &policy.ListenerTLS{Names: []string{"d.example"}, ACME: &policy.ACME{}},
 				Budget:    budget, Connections: policy.Connections{MaxPerEndpoint: 1}, Default: &d,

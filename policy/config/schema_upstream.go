@@ -238,7 +238,9 @@ func readEndpoints(d *decoder, n *yaml.Node, u *policy.Upstream) {
 	list(func(d *decoder, n *yaml.Node, v *policy.Endpoint) {
 		before := len(d.errors)
 		if endpoint(d, n, v); len(d.errors) == before {
-			own.claim(d, n, fmt.Sprintf("endpoint %+v", *v))
+			same := *v
+			same.Text = "" // other spellings are the same endpoint
+			own.claim(d, n, fmt.Sprintf("endpoint %+v", same))
 		}
 	})(d, n, &u.Endpoints)
 	if target := resolve(n); target.Kind == yaml.SequenceNode && len(target.Content) > policy.MaxEndpoints {
