@@ -312,3 +312,24 @@ func TestHedgeIsToldTheWindow(t *testing.T) {
 		}
 	})
 }
+
+// TestLeavingTheQueueIsNoFailure: a client that leaves while its first attempt waits
+// for a place has seen no failure, and no retry was denied it.
+func TestLeavingTheQueueIsNoFailure(t *testing.T) {
+	inTrouble(t, struggling(1, func(u *policy.Upstream) {
+		u.Concurrency = policy.Concurrency{Max: 1, Queue: 4, MaxWait: 10 * time.Second}
+	}), func(b *bubble) {
+		b.serve("a:80", lateBy(2*time.Second, ok))
+		first := b.later(getUp)
+		time.Sleep(100 * time.Millisecond)
+		c := b.open()
+		io.WriteString(c, getUp)
+		time.Sleep(time.Second)
+		c.Close()
+		b.want(<-first, 200, "")
+		b.expect("mulligan_requests_total", 1, "outcome=client_gone", "route=default", "upstream=up")
+		if denied := sum(b, b.reg, "mulligan_retries_denied_total", ""); denied != 0 {
+			b.Errorf("%v retries denied", denied)
+		}
+	})
+}
