@@ -224,7 +224,7 @@ func (x *exchange) countBeside(r result) {
 	}
 	x.mark(x.route.Retry.Mark(r.outcome, x.slow || x.overdue()))
 	x.notePause(r.outcome, time.Now())
-	x.noteAttempt(r, policy.Decision{})
+	x.noteAttempt(r, policy.Decision{Verdict: x.route.Retry.Classify(r.outcome)})
 }
 
 // endBeside lets go of the response of such an attempt.

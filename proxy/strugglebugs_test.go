@@ -333,3 +333,35 @@ func TestLeavingTheQueueIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+// TestHedgeP95IsOfAnswers: how fast attempts fail does not count, not even where they
+// fail beside others.
+func TestHedgeP95IsOfAnswers(t *testing.T) {
+	inTrouble(t, struggling(1, func(u *policy.Upstream) {
+		u.Default.Hedge = policy.Hedge{Max: 1}
+		u.Default.Retry.MaxAttempts = 2
+		u.Budget.Burst = 1000
+	}), func(b *bubble) {
+		var failing, hanging atomic.Bool
+		b.serve("a:80", func(int, *http.Request) string {
+			switch {
+			case hanging.Swap(false):
+				return ""
+			case failing.Load():
+				time.Sleep(200 * time.Millisecond)
+				return fiveOhThree
+			}
+			time.Sleep(100 * time.Millisecond)
+			return ok
+		})
+		for i := range 175 {
+			failing.Store(i >= 25)
+			b.get()
+		}
+		failing.Store(false)
+		hanging.Store(true)
+		began := time.Now()
+		b.want(b.get(), 200, "attempts=2; stop=success; received-status=200")
+		within(b.T, time.Since(began), 200*time.Millisecond)
+	})
+}
