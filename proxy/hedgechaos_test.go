@@ -54,6 +54,8 @@ func hedgeOnce(t *testing.T, r *rand.Rand) {
 		if r.IntN(3) == 0 {
 			u.Default.Buffer.Request = 50_000
 		}
+		u.Default.Buffer.FirstEvent = r.IntN(3) == 0
+		u.Default.Retry.RetryOn.Add("error_event")
 		story += fmt.Sprintf(" %+v %+v %+v", u.Default.Hedge, u.Budget, u.Default.Timeout)
 	}), func(b *bubble) {
 		var mu sync.Mutex
@@ -71,7 +73,9 @@ func hedgeOnce(t *testing.T, r *rand.Rand) {
 				"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n",
 				"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
 				"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
-				"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"}[r.IntN(13)]
+				"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+				"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n:\n\n\r\n",
+				"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 23\r\n\r\nevent: error\ndata: {}\n\n"}[r.IntN(15)]
 			story += fmt.Sprintf("\n%d: after %v %q", hits, d, a)
 			mu.Unlock()
 			time.Sleep(d)
