@@ -101,7 +101,7 @@ func (x *exchange) choose(now time.Time) (i int, wait time.Duration) {
 		load.Latency = a.latency.Value(now, load.InFlight)
 		if b := a.circuit(); b != nil {
 			switch left := b.Wait(now); {
-			case left > 0:
+			case left > 0, x.isLane && b.Open(now): // a hedge is no probe
 				load.Skip = true
 				if wait == 0 || left < wait {
 					wait = left

@@ -365,3 +365,27 @@ func TestHedgeP95IsOfAnswers(t *testing.T) {
 		within(b.T, time.Since(began), 200*time.Millisecond)
 	})
 }
+
+// TestHedgeGoesWhereItMay: a hedge is never a probe, and so goes to another endpoint
+// than one whose circuit is half-open.
+func TestHedgeGoesWhereItMay(t *testing.T) {
+	inTrouble(t, struggling(3, func(u *policy.Upstream) {
+		hedged(u)
+		withBreaker(u)
+		u.Breaker.MinRequests, u.Breaker.MaxOpenFor = 1, 5*time.Second
+	}), func(b *bubble) {
+		b.serve("a:80", always(""))
+		b.serve("b:80", always(fiveOhThree))
+		b.serve("c:80", always(ok))
+		for b.value("mulligan_circuit_open", "endpoint=http://b", "upstream=up") == 0 {
+			b.get()
+		}
+		for range 40 {
+			began := time.Now()
+			if got := b.get(); got.status != 200 || time.Since(began) > time.Second {
+				b.Errorf("%+v after %v", got, time.Since(began))
+			}
+			time.Sleep(6 * time.Second)
+		}
+	})
+}
