@@ -50,7 +50,7 @@ type finish struct {
 }
 
 // wait waits for the lanes, after the attempt itself has failed. Of failures the
-// last stands.
+// last stands; but one for good, without a response, never in the place of another.
 func (f *finish) wait() {
 	x := f.main
 	for f.left > 0 {
@@ -70,7 +70,7 @@ func (f *finish) wait() {
 				f.take(l)
 				f.cancel()
 				return
-			case l.sent():
+			case l.sent() && (f.counted || x.route.Retry.Classify(l.result.outcome) == policy.Retryable):
 				f.take(l)
 			default:
 				f.lose(l)

@@ -389,3 +389,29 @@ func TestHedgeGoesWhereItMay(t *testing.T) {
 		}
 	})
 }
+
+// TestHedgeForGoodDoesNotStand: a hedge that failed for good, without a response, does
+// not keep the attempt's own failure from being retried.
+func TestHedgeForGoodDoesNotStand(t *testing.T) {
+	for name, first := range map[string]func(int, *http.Request) string{
+		"a response": lateBy(400*time.Millisecond, fiveOhThree),
+		"a timeout":  always(""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTrouble(t, struggling(1, hedged), func(b *bubble) {
+				b.serve("a:80", func(n int, req *http.Request) string {
+					switch n {
+					case 1:
+						return first(n, req)
+					case 2:
+						time.Sleep(500 * time.Millisecond)
+						return "NONSENSE\r\n\r\n"
+					}
+					return ok
+				})
+				b.want(b.get(), 200, "attempts=3; stop=success; received-status=200")
+				b.balanced()
+			})
+		})
+	}
+}
