@@ -14,7 +14,8 @@ func (s *Server) Unhealthy(name string) (all []bool) {
 	return all
 }
 
-// Held says what attempts of an upstream still hold of its limits; "" for nothing.
+// Held says what attempts of an upstream still hold of its limits and connections; ""
+// for nothing.
 func (s *Server) Held(name string) string {
 	s.statesMu.Lock()
 	st := s.states[name]
@@ -27,6 +28,11 @@ func (s *Server) Held(name string) string {
 		if n := a.inFlight.Load(); n != 0 {
 			held += fmt.Sprintf("%d in flight to %s; ", n, a.url())
 		}
+		a.links.mu.Lock()
+		if n := a.links.pool.Open() - a.links.pool.Idle() - len(a.links.shared); n != 0 {
+			held += fmt.Sprintf("%d connections to %s; ", n, a.url())
+		}
+		a.links.mu.Unlock()
 		if g := a.gate.Load(); g != nil {
 			g.mu.Lock()
 			if g.inUse != 0 || g.waiting() != 0 {
