@@ -52,7 +52,7 @@ func TestDrainWithQueue(t *testing.T) {
 				if err := <-drained; err != nil {
 					b.Error(err)
 				}
-				if held := b.srv.Held("up"); held != "" {
+				if held := b.srv.Held(); held != "" {
 					b.Error(held)
 				}
 			})
@@ -81,7 +81,7 @@ func TestDrainCutsQueue(t *testing.T) {
 		if hits, _ := a.seen(); hits != 1 {
 			b.Errorf("%d attempts", hits)
 		}
-		if held := b.srv.Held("up"); held != "" {
+		if held := b.srv.Held(); held != "" {
 			b.Error(held)
 		}
 		b.balanced()
@@ -109,7 +109,7 @@ func TestDrainCutsHedges(t *testing.T) {
 		if ended+more != 2 {
 			b.Errorf("%d and %d were closed", ended, more)
 		}
-		if held := b.srv.Held("up"); held != "" {
+		if held := b.srv.Held(); held != "" {
 			b.Error(held)
 		}
 		b.balanced()

@@ -120,7 +120,7 @@ func hedgeOnce(t *testing.T, r *rand.Rand) {
 		}
 		time.Sleep(10 * time.Second)
 		b.balanced()
-		if held := b.srv.Held("up"); held != "" {
+		if held := b.srv.Held(); held != "" {
 			b.Error(held)
 		}
 		paid := before - b.value("mulligan_retry_budget_remaining", "upstream=up")

@@ -70,11 +70,32 @@ func (p *peer) conn(c net.Conn) {
 			p.mu.Unlock()
 			return
 		}
-		if _, err := io.WriteString(c, answer); err != nil {
+		answer, half := strings.CutSuffix(answer, andBreaks)
+		for i, part := range strings.Split(answer, aSecond) {
+			if i > 0 {
+				time.Sleep(time.Second)
+			}
+			if part == "" { // which a pipe would make a read of nothing
+				continue
+			}
+			if _, err := io.WriteString(c, part); err != nil {
+				p.mu.Lock()
+				p.ended++
+				p.mu.Unlock()
+				return
+			}
+		}
+		if half {
 			return
 		}
 	}
 }
+
+// What an answer has in it that is not sent.
+const (
+	aSecond   = "\x00" // time passes
+	andBreaks = "\x01" // at its end: the connection is closed
+)
 
 func (p *peer) seen() (hits, ended int) {
 	synctest.Wait()

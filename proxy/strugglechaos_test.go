@@ -211,8 +211,8 @@ func struggle(t *testing.T, https, reloads bool) {
 			t.Errorf("%s stays at %v", name, gauge(t, reg, name, "up"))
 		}
 	}
-	if !eventually(func() bool { return srv.Held("up") == "" }) {
-		t.Error(srv.Held("up"))
+	if !eventually(func() bool { return srv.Held() == "" }) {
+		t.Error(srv.Held())
 	}
 	if !eventually(func() bool { return runtime.NumGoroutine() <= before+60 }) {
 		b := make([]byte, 1<<20)
