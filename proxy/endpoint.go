@@ -86,6 +86,7 @@ const (
 	isLast                  // the last one did
 	isPaused                // a hint asks for no requests like this one for a while
 	isUnhealthy             // its health check says so
+	isHeld                  // the hint holds back what this request would send there
 )
 
 // choose returns the endpoint that the next attempt is to go to: by the power of
@@ -130,6 +131,9 @@ func (x *exchange) against(i int, now time.Time) (marks uint8) {
 	a := x.places[i]
 	if a.pause.Any() && a.pause.Left(x.credentials(), now) > 0 {
 		marks |= isPaused
+		if x.number > 0 || a.pacer.Load() != nil { // with rate_limit, hints hold first attempts back too
+			marks |= isHeld
+		}
 	}
 	if x.up.unhealthy(i) {
 		marks |= isUnhealthy
