@@ -281,6 +281,8 @@ func (x *exchange) interrupted(err error) (r result, over bool) {
 		x.cut = policy.Decision{}
 		x.c.watch.calm(causeAttempt, nil)
 		return r, true
+	case seen&causeWindow != 0 && !x.wrote: // it was over before anything was sent
+		return result{queued: true, fault: busyFault}, true
 	case seen&(causeWindow|causeAttempt) != 0:
 		return result{outcome: policy.Outcome{Class: policy.Timeout}, fault: timeoutFault}, true
 	}

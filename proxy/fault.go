@@ -174,8 +174,8 @@ func wireFault(e *h1.Error) fault {
 // timeoutFault is an attempt or a window that passed without a response.
 var timeoutFault = fault{class: policy.Timeout, kind: "http_response_timeout", status: 504, detail: "no response in time"}
 
-// busyFault is a window that passed without a connection.
-var busyFault = fault{class: policy.Timeout, kind: "http_response_timeout", status: 504, detail: "all connections to the upstream stayed busy until the window ended"}
+// busyFault is a window that passed before anything could be sent.
+var busyFault = fault{class: policy.Timeout, kind: "http_response_timeout", status: 504, detail: "the window ended before a connection to the upstream was free"}
 
 // writeFault is an upstream that stopped reading the request's body.
 var writeFault = fault{class: policy.Timeout, kind: "connection_write_timeout", status: 504, detail: "the upstream stopped reading the request"}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"reflect"
@@ -307,7 +308,12 @@ func (st *state) newAuthority(k authorityKey, t *peerTLS, s *scope, known *stand
 		p.tls = t.config(k.host)
 	}
 	a := &authority{scope: s, standing: known, key: k, peer: p}
-	dial := func(ctx context.Context) (net.Conn, error) { return st.server.dial(ctx, p) }
+	dial := func(ctx context.Context) (net.Conn, error) {
+		if ctx.Err() != nil { // the request's time was over before it got here: that is no attempt
+			return nil, fmt.Errorf("%w: %w", h1.ErrPoolFull, context.Cause(ctx))
+		}
+		return st.server.dial(ctx, p)
+	}
 	a.links = newLinks(dial, p.tls != nil, st.poolConfig(st.policy))
 	return a
 }
