@@ -13,7 +13,7 @@ import (
 func (h *race) settle(r result) result {
 	h.mu.Lock()
 	h.over = true
-	lanes, winner := h.lanes, h.winner
+	lanes, winner, before := h.lanes, h.winner, len(h.lanes)-h.running
 	h.mu.Unlock()
 	x := h.main
 	if unused := h.disarm(); len(lanes) == 0 {
@@ -25,7 +25,7 @@ func (h *race) settle(r result) result {
 	x.number += len(lanes)
 	x.c.watch.attemptAt.Store(0) // of a failure it still runs
 	x.c.watch.calm(causeBeaten|causeAttempt, x.uc)
-	f := finish{race: h, stands: r}
+	f := finish{race: h, stands: r, before: before}
 	switch {
 	case winner != nil:
 		f.take(winner)
@@ -45,6 +45,7 @@ func (h *race) settle(r result) result {
 type finish struct {
 	*race
 	stands  result // what it comes to, as things are; the exchange has the response
+	before  int    // lanes that ended before the attempt itself, and whose ends were not taken in yet
 	counted bool   // the attempt that this is of is accounted for
 	taken   *lane  // whose result it was that stands, at last
 }
@@ -65,12 +66,13 @@ func (f *finish) wait() {
 		select {
 		case l := <-f.ended:
 			f.left--
+			last := f.isLast()
 			switch {
 			case x.acceptable(l.result):
 				f.take(l)
 				f.cancel()
 				return
-			case l.sent() && (f.counted || x.route.Retry.Classify(l.result.outcome) == policy.Retryable):
+			case l.sent() && last && (f.counted || x.route.Retry.Classify(l.result.outcome) == policy.Retryable):
 				f.take(l)
 			default:
 				f.lose(l)
@@ -86,6 +88,13 @@ func (f *finish) wait() {
 		case <-x.c.watch.wake:
 		}
 	}
+}
+
+// isLast reports whether the lane whose end is taken in now ended after what stands:
+// its failure then takes that one's place. Ends are taken in as they came.
+func (f *finish) isLast() bool {
+	f.before--
+	return f.before < 0
 }
 
 // cut is asked when the last lane under way is past timeout.attempt. Where a retry
@@ -110,13 +119,15 @@ func (f *finish) giveUp(r result) {
 	f.stop()
 	var as *lane
 	for ; f.left > 0; f.left-- {
-		switch l := <-f.ended; {
+		l := <-f.ended
+		last := f.isLast()
+		switch {
 		case r.cancelled || !l.sent() || x.acceptable(f.stands):
 			f.lose(l)
-		case !l.result.cancelled:
-			f.take(l)
-		case as == nil:
+		case l.result.cancelled && as == nil:
 			as = l
+		case !l.result.cancelled && (last || x.acceptable(l.result)):
+			f.take(l)
 		default:
 			f.lose(l)
 		}
