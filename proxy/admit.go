@@ -334,6 +334,9 @@ func (x *exchange) circuitOpen(now time.Time) bool {
 
 // notePause takes in a hint that holds back more than the request that got it.
 func (x *exchange) notePause(o policy.Outcome, now time.Time) {
+	if x.noted {
+		return
+	}
 	d, sameCredentials := x.route.Retry.Holds(o)
 	if d <= 0 {
 		return

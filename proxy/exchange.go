@@ -69,6 +69,7 @@ type exchange struct {
 	lost       bool          // the client could not be written to
 	timed      bool          // the circuit breaker wants to know how long the attempt under way takes
 	slow       bool          // the attempt under way has no answer after timeout.attempt
+	noted      bool          // what its end says to other requests is known to them
 	mounted    []byte        // the mount path that was stripped
 	byHost     authorityName // the Host by which an origin-form request named its upstream
 	lastClass  string

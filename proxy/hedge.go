@@ -233,11 +233,14 @@ func (h *race) run(l *lane) {
 }
 
 // ended notes that an attempt of a race has ended, however long the others go on:
-// what it took, what it says of its endpoint, and that its place is free.
+// what it took, what it says of its endpoint and to other requests, and that its
+// place is free.
 func (x *exchange) ended(r *result) {
 	x.lasted = max(1, time.Since(x.attemptAt)) // 0 is not known
 	if !r.cancelled && !r.queued {
 		x.mark(x.route.Retry.Mark(r.outcome, x.slow || x.overdue()))
+		x.notePause(r.outcome, time.Now())
+		x.noted = true
 	}
 	if x.whole {
 		x.grant.leave()

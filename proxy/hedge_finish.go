@@ -182,6 +182,7 @@ func (f *finish) take(l *lane) {
 	x.grant, from.grant = from.grant, grant{}
 	x.attemptAt, x.lasted, x.slow, x.wrote = from.attemptAt, from.lasted, from.slow, from.wrote
 	x.sentAt.Store(from.sentAt.Load())
+	x.noted = from.noted
 	from.body.end()
 	from.c.watch.on(nil) // the connection may soon be another's
 	x.c.watch.on(x.uc)
