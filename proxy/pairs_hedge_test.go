@@ -364,3 +364,13 @@ func TestHedgeAndBodies(t *testing.T) {
 		b.tally(3, 1, a, c)
 	})
 }
+
+// TestHedgeAndConnections: a hedge that finds no free connection was none, and is not
+// paid for.
+func TestHedgeAndConnections(t *testing.T) {
+	inPair(t, paired(1, hedged, func(u *policy.Upstream) { u.Connections.MaxPerEndpoint = 1 }), func(b *bubble) {
+		a := b.serve("a:80", lateBy(time.Second, ok))
+		b.want(b.get(), 200, "")
+		b.tally(1, 0, a)
+	})
+}

@@ -84,6 +84,33 @@ func TestConcurrencyAndBudget(t *testing.T) {
 	}
 }
 
+// TestConcurrencyAndRetriesEnd: a retry that waits for a place ends with its window, and
+// with its client; it is not paid for.
+func TestConcurrencyAndRetriesEnd(t *testing.T) {
+	inPair(t, paired(1, atOnce(1, 4, 30*time.Second), after(2*time.Second), windowOf(6*time.Second)), func(b *bubble) {
+		a := b.serve("a:80", func(n int, _ *http.Request) string {
+			if n <= 2 {
+				return fiveOhThree
+			}
+			time.Sleep(20 * time.Second)
+			return ok
+		})
+		first := b.later(getUp)
+		go b.leaves(getUp, 4*time.Second)
+		time.Sleep(time.Second)
+		third := b.later(postUp)
+		time.Sleep(2 * time.Second)
+		b.left(pairBudget - 2)
+		time.Sleep(1500 * time.Millisecond)
+		b.left(pairBudget - 1)
+		began := time.Now()
+		b.want(<-first, 503, stopped(1, "overloaded", 503))
+		within(b.T, time.Since(began), 1500*time.Millisecond)
+		b.want(<-third, 504, "attempts=1; stop=window; error=http_response_timeout")
+		b.tally(3, 0, a)
+	})
+}
+
 // TestConcurrencyAndPause: who waits for a hint has no place meanwhile.
 func TestConcurrencyAndPause(t *testing.T) {
 	inPair(t, paired(1, atOnce(1, 0, 0)), func(b *bubble) {

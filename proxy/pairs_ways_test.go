@@ -21,6 +21,7 @@ func TestEndpointsAndOthers(t *testing.T) {
 		"GET":      {getUp, tokens(100), stopped(2, "success", 200)},
 		"PUT":      {putUp, tokens(100), stopped(2, "success", 200)},
 		"POST":     {postUp, tokens(100), stopped(1, "not_idempotent", 503)},
+		"key":      {strings.Replace(postUp, "\r\n\r\n", "\r\nIdempotency-Key: k\r\n\r\n", 1), tokens(100), stopped(2, "success", 200)},
 		"too long": {longPut, tokens(100), stopped(1, "body_not_replayable", 503)},
 		"nested":   {nestedUp, tokens(100), stopped(1, "nested", 503)},
 		"observe":  {getUp, observing, stopped(1, "disabled", 503)},
@@ -288,4 +289,56 @@ func TestWildcardAndLimits(t *testing.T) {
 		b.want(b.request(to("two", "/")), 200, "")
 		b.counts(4, 0, a)
 	})
+}
+
+// TestTunnelsAndRateLimit: a dial takes a turn, and one that gets none was no attempt.
+func TestTunnelsAndRateLimit(t *testing.T) {
+	inPair(t, paired(0, paced(0.1, 1, 0)), func(b *bubble) {
+		up := b.serve("up:80", always(ok))
+		c, resp := b.tunnel("up:80")
+		defer c.Close()
+		if resp.StatusCode != 200 {
+			b.Error(resp.Status)
+		}
+		other, resp := b.tunnel("up:80")
+		defer other.Close()
+		if got := resp.Header.Get("Proxy-Status"); resp.StatusCode != 503 || got != "mulligan; "+noRoom || resp.Header.Get("Retry-After") != "10" {
+			b.Errorf("%s %v", resp.Status, resp.Header)
+		}
+		b.expect("mulligan_tunnels_total", 1, "result=established", "upstream=up")
+		b.expect("mulligan_tunnels_open", 1, "upstream=up")
+		c.Close()
+		b.tally(0, 0, up)
+	})
+}
+
+// TestTunnelsAndClientGone: who leaves while its dial waits for a place was no tunnel.
+func TestTunnelsAndClientGone(t *testing.T) {
+	inPair(t, paired(0, atOnce(1, 4, 10*time.Second)), func(b *bubble) {
+		up := b.serve("up:80", lateBy(3*time.Second, ok))
+		first := b.later(getUp)
+		time.Sleep(time.Second)
+		b.leaves("CONNECT up:80 HTTP/1.1\r\nHost: up:80\r\n\r\n", time.Second)
+		b.want(<-first, 200, "")
+		time.Sleep(time.Second)
+		b.tally(1, 0, up)
+		if n := counter(b, b.reg, "mulligan_tunnels_total", "upstream=up"); n != 0 {
+			b.Errorf("%v tunnels", n)
+		}
+	})
+}
+
+// TestObserveAndBudget: where retries are only counted nothing is paid, and an empty
+// budget is told as it would have been.
+func TestObserveAndBudget(t *testing.T) {
+	for burst, stop := range map[float64]string{0: "budget", pairBudget: "disabled"} {
+		inPair(t, paired(1, observing, tokens(burst)), func(b *bubble) {
+			a := b.serve("a:80", always(fiveOhThree))
+			for range 3 {
+				b.want(b.get(), 503, stopped(1, stop, 503))
+			}
+			b.counts(3, 0, a)
+			b.left(int(burst))
+		})
+	}
 }
