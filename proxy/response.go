@@ -67,6 +67,9 @@ func (x *exchange) abandon(d *policy.Decision) {
 // deliver gives the client the response in hand.
 func (x *exchange) deliver(r result, d policy.Decision) {
 	resp, sc := x.resp, x.c.sc
+	if x.whole && x.body.pump == nil { // and so the attempt is over, however slowly its client reads
+		x.grant.leave()
+	}
 	x.c.watch.await(false) // the window ends with the header
 	x.body.letGo()
 	if x.whole && x.body.pump != nil { // only a pump finds a body malformed
@@ -180,6 +183,7 @@ func (x *exchange) stream(framing h1.Framing, r result, d policy.Decision) bool 
 		p, err := uc.NextBody()
 		if err == io.EOF {
 			x.account(r, d)
+			x.grant.leave()
 			trailer := x.responseTrailer()
 			if len(trailer) == 0 && x.body.pump == nil {
 				x.release() // before the client can ask again, on another stream
@@ -248,13 +252,13 @@ func (x *exchange) breakOff(framing h1.Framing) bool {
 func (x *exchange) deliverUpgrade() {
 	sc, uc := x.c.sc, x.uc
 	x.c.closing = true
+	x.grant.leave() // before the client can ask again
 	if !x.toClient(sc.Finish(nil)) {
 		x.dropConn()
 		return
 	}
 	x.c.watch.on(nil)
 	x.from.links.Detach(uc)
-	x.grant.leave()
 	x.uc, x.resp = nil, nil
 	x.upgraded = uc.(*h1.ClientConn) // a 101 comes to nobody else
 }
