@@ -119,6 +119,11 @@ func (x *exchange) hedging() (delay time.Duration, most int) {
 
 // begin begins a lane, if it is still wanted, and everything allows it.
 func (h *race) begin() {
+	defer func() {
+		if fault := recover(); fault != nil { // the attempt goes on alone
+			h.main.s.logPanic(fault)
+		}
+	}()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over || len(h.lanes) >= h.most || h.main.s.draining() {
