@@ -290,8 +290,10 @@ func (x *exchange) pauseLeft(now time.Time) time.Duration {
 }
 
 // heldBack is how much longer a retry whose wait is over waits for what a server has
-// said meanwhile, to another request; stop is why it is not made at all.
-func (x *exchange) heldBack() (d time.Duration, stop policy.Stop) {
+// said meanwhile, to another request; stop is why it is not made at all. spread is
+// that of its own wait: what is left of a hint may be little, and all whose waits
+// are over by then would come at its end.
+func (x *exchange) heldBack(spread time.Duration) (d time.Duration, stop policy.Stop) {
 	most := x.route.Retry.RetryAfter
 	if most <= 0 {
 		return 0, policy.Going
@@ -304,7 +306,7 @@ func (x *exchange) heldBack() (d time.Duration, stop policy.Stop) {
 	case left > most, !st.Unlimited && left >= st.Left:
 		return 0, policy.RetryAfter
 	}
-	spread := left / 4
+	spread = max(spread, left/4)
 	if !st.Unlimited {
 		spread = min(spread, st.Left-left)
 	}

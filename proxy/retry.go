@@ -44,7 +44,7 @@ func (x *exchange) run() {
 		}
 		x.failedWith(r.outcome)
 		began := time.Now()
-		if stop := x.wait(d.Wait); stop != policy.Going {
+		if stop := x.wait(d); stop != policy.Going {
 			x.log.waited(time.Since(began))
 			x.session.Undo(time.Now()) // the retry that was paid for is not sent
 			d.Retry, d.Stop = false, stop
@@ -102,7 +102,8 @@ func (x *exchange) finishQueued(r, before result) {
 
 // wait waits before a retry. The failed attempt's response is kept meanwhile:
 // if the wait is cut short, it is what the client gets.
-func (x *exchange) wait(d time.Duration) policy.Stop {
+func (x *exchange) wait(next policy.Decision) policy.Stop {
+	d := next.Wait
 	x.up.metrics.BackoffSeconds.Observe(d.Seconds())
 	x.up.metrics.Waiting.Inc()
 	defer x.up.metrics.Waiting.Dec()
@@ -119,7 +120,7 @@ func (x *exchange) wait(d time.Duration) policy.Stop {
 			if stop := x.interruption(); stop != policy.Going {
 				return stop
 			}
-			more, stop := x.heldBack()
+			more, stop := x.heldBack(next.Hi - next.Lo)
 			if more <= 0 {
 				return stop
 			}
