@@ -25,9 +25,11 @@ func (l *Load) less(other *Load) bool {
 	return (float64(l.InFlight)+1)*float64(mine) < (float64(other.InFlight)+1)*float64(others)
 }
 
-// leastLatency is where differences stop to matter: among the very fast only the
-// number in flight decides.
-const leastLatency = time.Millisecond
+// leastLatency is where differences stop to matter: among the fast only the number
+// in flight decides. Else one answer that was a few milliseconds late, on a busy
+// machine, would leave an endpoint that is as good without requests for seconds,
+// since the average falls slowly.
+const leastLatency = 10 * time.Millisecond
 
 // Choose picks one of the endpoints that are not to be skipped, by the power of
 // two choices (Mitzenmacher 2001): of two at random the one with less to do. The

@@ -196,3 +196,17 @@ func BenchmarkChoose(b *testing.B) {
 		loads[i].Latency = l.Value(now, 0)
 	}
 }
+
+// TestFastEndpointsAreEqual: a few milliseconds are no reason to leave out an
+// endpoint; many are.
+func TestFastEndpointsAreEqual(t *testing.T) {
+	for _, tt := range []struct {
+		other time.Duration
+		want  int // for the other, of two draws
+	}{{2 * time.Millisecond, 1}, {9 * time.Millisecond, 1}, {50 * time.Millisecond, 0}} {
+		loads := []policy.Load{{Latency: 2 * time.Millisecond}, {Latency: tt.other}}
+		if got := policy.Choose(loads, 0, 0) + policy.Choose(loads, 0.9, 0); got != tt.want {
+			t.Errorf("%v: %d of 2 go there, want %d", tt.other, got, tt.want)
+		}
+	}
+}
