@@ -318,6 +318,18 @@ func (x *exchange) heldBack(spread time.Duration) (d time.Duration, stop policy.
 func (x *exchange) outlook(st *policy.State) {
 	st.CircuitOpen = x.circuitOpen(st.Now)
 	st.Pause = x.pauseLeft(st.Now)
+	st.Elsewhere = len(x.places) > 1 && x.untried(st.Now)
+}
+
+// untried reports whether there is an endpoint that this request has not been to,
+// and against which there is nothing: the next attempt goes there.
+func (x *exchange) untried(now time.Time) bool {
+	for i, a := range x.places {
+		if b := a.circuit(); (b == nil || b.Wait(now) == 0) && x.against(i, now, true) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // circuitOpen reports whether no endpoint would take an attempt now.

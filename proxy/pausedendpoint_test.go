@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,4 +40,38 @@ func TestPausedEndpointGetsNoRetries(t *testing.T) {
 			b.want(<-one, 503, "attempts=4; stop=max_attempts; received-status=503")
 		}
 	})
+}
+
+// TestHintOfOneEndpoint: what one endpoint asks for does not keep a request from
+// another that it has not been to, however long that is; where all have been asked,
+// it holds.
+func TestHintOfOneEndpoint(t *testing.T) {
+	for name, hint := range map[string]string{"obeyed": hinted503, "too long": strings.Replace(hinted503, ": 10", ": 1000", 1)} {
+		t.Run(name, func(t *testing.T) {
+			inTrouble(t, struggling(2, func(u *policy.Upstream) { u.Default.Timeout.Total = 0 }), func(b *bubble) {
+				b.serve("a:80", always(hint))
+				b.serve("b:80", always(ok))
+				for range 20 {
+					began := time.Now()
+					if got := b.get(); got.status != 200 {
+						b.Errorf("%+v", got)
+					}
+					if took := time.Since(began); took > 5*time.Second {
+						b.Errorf("took %v", took)
+					}
+				}
+			})
+			inTrouble(t, struggling(2, func(u *policy.Upstream) { u.Default.Timeout.Total = 0 }), func(b *bubble) {
+				b.serve("a:80", always(hint))
+				b.serve("b:80", always(hint))
+				began := time.Now()
+				got := b.get()
+				if name == "too long" {
+					b.want(got, 503, "attempts=2; stop=retry_after; received-status=503")
+				} else if took := time.Since(began); took < 20*time.Second {
+					b.Errorf("four attempts, two waits of 10s at least: took %v", took)
+				}
+			})
+		})
+	}
 }

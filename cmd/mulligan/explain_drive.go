@@ -40,6 +40,7 @@ func (q *question) drive(p *place, o policy.Outcome, takes time.Duration, random
 	for elapsed := time.Duration(0); ; {
 		elapsed = plus(elapsed, takes)
 		st := policy.State{Now: q.now.Add(elapsed), Unlimited: total == 0, Left: total - elapsed, Replayable: q.replayable(p, o.Class)}
+		st.Elsewhere = !p.tunnel && len(c.steps) < len(p.upstream.Endpoints) // the worst case: all of them say the same
 		if total > 0 && elapsed >= total {
 			c.end, st.Left = policy.Outcome{Class: policy.Timeout}, 0
 		}

@@ -31,7 +31,11 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 		s.row("body", "%s", note)
 	}
 	if o.HasHint && found.verdict == policy.Retryable {
-		s.row("hint", "%s", q.whyHint(r, o))
+		note := ""
+		if !p.tunnel && len(p.upstream.Endpoints) > 1 && r.RetryAfter > 0 {
+			note = " (of this endpoint: one that was not asked yet is asked without it)"
+		}
+		s.row("hint", "%s%s", q.whyHint(r, o), note)
 	}
 	q.explainCourse(s, p, o)
 }
