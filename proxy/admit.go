@@ -257,9 +257,9 @@ var credentialsSeed = maphash.MakeSeed()
 // credentials tells requests apart by whom they are for, as far as a server's hint
 // goes: by Authorization, else by x-api-key, else not at all.
 func (x *exchange) credentials() uint64 {
-	for _, name := range [...]string{"Authorization", "X-Api-Key"} {
+	for i, name := range [...]string{"Authorization", "X-Api-Key"} {
 		if value := x.req.Header.Get(name); len(value) > 0 {
-			return max(1, maphash.Bytes(credentialsSeed, value)) // 0 is everybody
+			return max(1, maphash.Bytes(credentialsSeed, value)+uint64(i)) // 0 is everybody
 		}
 	}
 	return policy.Everybody
@@ -325,7 +325,7 @@ func (x *exchange) outlook(st *policy.State) {
 // and against which there is nothing: the next attempt goes there.
 func (x *exchange) untried(now time.Time) bool {
 	for i, a := range x.places {
-		if b := a.circuit(); (b == nil || b.Wait(now) == 0) && x.against(i, now, true) == 0 {
+		if b := a.circuit(); (b == nil || b.Wait(now) == 0) && x.against(i, now) == 0 {
 			return true
 		}
 	}

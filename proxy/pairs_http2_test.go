@@ -1,10 +1,11 @@
 package proxy_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/pem"
 	"io"
-	"net/http"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,18 +15,20 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"mulligan/policy"
 	"mulligan/proxy"
 )
 
-// streams is an HTTP/2 server in virtual time.
+// streams is an HTTP/2 server in virtual time. It is made of frames: x/net's server
+// has channels in a pool that bubbles would share.
 type streams struct {
 	cert tls.Certificate
 
 	mu    sync.Mutex
 	hits  int
-	reset int // requests that ended while they were being answered
+	reset int // requests that the proxy gave up
 }
 
 // overHTTP2 is paired for one endpoint that speaks HTTP/2.
@@ -45,37 +48,71 @@ func overHTTP2(t *testing.T, change ...func(u *policy.Upstream)) (*proxy.Setting
 	return s, &streams{cert: up.TLS.Certificates[0]}
 }
 
-// serve answers the n-th request, from 1.
-func (s *streams) serve(b *bubble, answer func(n int, w http.ResponseWriter, r *http.Request)) {
+// serve answers the n-th request, from 1, with fields and a body, in DATA frames of
+// its parts; no fields are no answer until the stream is reset.
+func (s *streams) serve(b *bubble, answer func(n int) (fields []string, body []string)) {
 	ln, _ := b.net.Listen("", "example.com:443")
 	b.Cleanup(func() { ln.Close() })
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		s.mu.Lock()
-		s.hits++
-		n := s.hits
-		s.mu.Unlock()
-		answer(n, w, r)
-		if r.Context().Err() != nil {
-			s.mu.Lock()
-			s.reset++
-			s.mu.Unlock()
-		}
-	})
 	go func() {
 		for {
 			c, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{s.cert}, NextProtos: []string{"h2"}})
-			go func() {
-				if secure.Handshake() == nil { // which ServeConn takes for granted
-					new(http2.Server).ServeConn(secure, &http2.ServeConnOpts{Handler: handler})
-				}
-			}()
+			go s.conn(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{s.cert}, NextProtos: []string{"h2"}}), answer)
 		}
 	}()
+}
+
+func (s *streams) conn(c net.Conn, answer func(n int) (fields []string, body []string)) {
+	defer c.Close()
+	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	framer := http2.NewFramer(c, c)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	framer.WriteSettings()
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				framer.WriteSettingsAck()
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				framer.WritePing(true, f.Data)
+			}
+		case *http2.RSTStreamFrame:
+			s.mu.Lock()
+			s.reset++
+			s.mu.Unlock()
+		case *http2.MetaHeadersFrame:
+			s.mu.Lock()
+			s.hits++
+			n := s.hits
+			s.mu.Unlock()
+			if fields, body := answer(n); len(fields) > 0 {
+				respond(framer, f.StreamID, fields, body)
+			}
+		}
+	}
+}
+
+// respond writes an answer: its fields are names and values by turns.
+func respond(framer *http2.Framer, id uint32, fields, body []string) {
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for i := 0; i < len(fields); i += 2 {
+		encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: len(body) == 0})
+	for i, part := range body {
+		framer.WriteData(id, i == len(body)-1, []byte(part))
+	}
 }
 
 func (s *streams) seen(b *bubble, hits, reset int) {
@@ -88,18 +125,19 @@ func (s *streams) seen(b *bubble, hits, reset int) {
 	}
 }
 
-// hang is no answer until the stream is reset.
-func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+// status is an answer of nothing else.
+func status(word string) ([]string, []string) { return []string{":status", word}, nil }
 
 // TestHTTP2AndHedge: a race of two streams of one connection: the loser's is reset, and
 // the connection goes on.
 func TestHTTP2AndHedge(t *testing.T) {
 	s, up := overHTTP2(t, hedged, breaking, atOnce(3, 0, 0))
 	inPair(t, s, func(b *bubble) {
-		up.serve(b, func(n int, w http.ResponseWriter, r *http.Request) {
+		up.serve(b, func(n int) ([]string, []string) {
 			if n%2 == 1 {
-				hang(w, r)
+				return nil, nil
 			}
+			return status("200")
 		})
 		for range 5 {
 			b.want(b.get(), 200, stopped(2, "success", 200))
@@ -116,10 +154,11 @@ func TestHTTP2AndHedge(t *testing.T) {
 func TestHTTP2AndClientGone(t *testing.T) {
 	s, up := overHTTP2(t, breaking, atOnce(1, 2, 10*time.Second), windowOf(0))
 	inPair(t, s, func(b *bubble) {
-		up.serve(b, func(n int, w http.ResponseWriter, r *http.Request) {
+		up.serve(b, func(n int) ([]string, []string) {
 			if n == 1 {
-				hang(w, r)
+				return nil, nil
 			}
+			return status("200")
 		})
 		go b.leaves(getUp, 2*time.Second)
 		time.Sleep(time.Second)
@@ -138,10 +177,11 @@ func TestHTTP2AndClientGone(t *testing.T) {
 func TestHTTP2AndBreaker(t *testing.T) {
 	s, up := overHTTP2(t, breaking)
 	inPair(t, s, func(b *bubble) {
-		up.serve(b, func(n int, w http.ResponseWriter, _ *http.Request) {
+		up.serve(b, func(n int) ([]string, []string) {
 			if n <= 2 {
-				w.WriteHeader(503)
+				return status("503")
 			}
+			return status("200")
 		})
 		b.want(b.get(), 503, stopped(2, "circuit_open", 503))
 		b.want(b.get(), 503, circuitIsOpen)
@@ -156,11 +196,11 @@ func TestHTTP2AndBreaker(t *testing.T) {
 func TestHTTP2AndPause(t *testing.T) {
 	s, up := overHTTP2(t, atOnce(1, 0, 0))
 	inPair(t, s, func(b *bubble) {
-		up.serve(b, func(n int, w http.ResponseWriter, _ *http.Request) {
+		up.serve(b, func(n int) ([]string, []string) {
 			if n == 1 {
-				w.Header().Set("Retry-After", "10")
-				w.WriteHeader(503)
+				return []string{":status", "503", "retry-after", "10"}, nil
 			}
+			return status("200")
 		})
 		began := time.Now()
 		first := b.later(getUp)
@@ -179,7 +219,7 @@ func TestHTTP2AndPause(t *testing.T) {
 func TestHTTP2AndWindow(t *testing.T) {
 	s, up := overHTTP2(t, windowOf(8*time.Second), breaking)
 	inPair(t, s, func(b *bubble) {
-		up.serve(b, func(_ int, w http.ResponseWriter, r *http.Request) { hang(w, r) })
+		up.serve(b, func(int) ([]string, []string) { return nil, nil })
 		b.want(b.get(), 504, "attempts=2; stop=window; error=http_response_timeout")
 		b.want(b.get(), 503, circuitIsOpen)
 		up.seen(b, 2, 2)
@@ -191,11 +231,8 @@ func TestHTTP2AndWindow(t *testing.T) {
 func TestHTTP2AndRules(t *testing.T) {
 	s, up := overHTTP2(t, withRules, breaking)
 	inPair(t, s, func(b *bubble) {
-		up.serve(b, func(n int, w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, limited[:9])
-			w.(http.Flusher).Flush()
-			io.WriteString(w, limited[9:])
+		up.serve(b, func(int) ([]string, []string) {
+			return []string{":status", "200", "content-type", "application/json"}, []string{limited[:9], limited[9:]}
 		})
 		got := b.get()
 		b.want(got, 200, stopped(2, "circuit_open", 200))
