@@ -64,10 +64,8 @@ func (n *nameAddrs) others(failed []netip.AddrPort) bool {
 
 // elsewhere lets the next attempt go to another address than those before it.
 func (x *exchange) elsewhere(w *wanted) {
-	if x.failedAt.n > 0 {
-		w.avoid = x.failedAt.all()
-		w.other = x.auth.peer.addrs.others(w.avoid)
-	}
+	w.avoid = x.failedAt.all()
+	w.other = x.auth.peer.addrs.others(w.avoid)
 }
 
 // failedHere notes the address that the attempt under way has failed at.

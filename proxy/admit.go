@@ -19,56 +19,65 @@ type refusal struct {
 // (rate_limit) and a place (concurrency), and asks the circuit breaker. The order
 // is such that nothing is held while something else is waited for: the turn comes
 // first, since who has it and waits holds up nobody; a probe of the breaker's last.
+// It is for upstreams that have anything of the kind (upstream.limited).
 func (x *exchange) admit() refusal {
-	if !x.up.limited {
-		return refusal{}
-	}
-	retry := x.number > 0
-	var until time.Time // when the window ends
-	if st := x.state(false); !st.Unlimited {
-		until = st.Now.Add(st.Left)
-	}
-	if len(x.places) <= 1 {
-		if no := x.pass(retry, until); no.stop != policy.Going {
-			return no
-		}
-		if no := x.probe(); no.stop != policy.Going {
-			x.dropGrant()
-			return no
-		}
-		return refusal{}
-	}
-	i, wait := x.choose(time.Now())
+	now := time.Now()
+	i, wait := x.pick(now)
 	if i < 0 {
 		return refusal{policy.CircuitOpen, wait}
 	}
-	if no := x.pass(retry, until); no.stop != policy.Going {
+	waited, no := x.pass(now)
+	if no.stop != policy.Going {
 		return no
 	}
-	for range x.places { // while this one waited for its turn, others may have opened a circuit
-		if i, wait = x.choose(time.Now()); i < 0 {
-			break
+	for range max(1, len(x.places)) {
+		if waited { // meanwhile others may have opened a circuit
+			now = time.Now()
+			if i, wait = x.pick(now); i < 0 {
+				break
+			}
 		}
-		x.place(i)
-		no := x.probe()
-		if no.stop == policy.Going {
-			x.grant.counted = x.auth
-			x.auth.inFlight.Add(1)
+		if len(x.places) > 1 {
+			x.place(i)
+		}
+		if no = x.probe(now); no.stop == policy.Going {
+			x.countInFlight()
 			return refusal{}
 		}
-		wait = no.after
+		wait, waited = no.after, true
 	}
 	x.dropGrant()
 	return refusal{policy.CircuitOpen, wait}
 }
 
+// pick chooses the endpoint, where there is a choice; -1 where circuits leave none.
+func (x *exchange) pick(now time.Time) (i int, wait time.Duration) {
+	if len(x.places) > 1 {
+		return x.choose(now)
+	}
+	if b := x.auth.circuit(); b != nil {
+		if wait = b.Wait(now); wait > 0 {
+			return -1, wait
+		}
+	}
+	return 0, 0
+}
+
+// countInFlight counts the attempt as under way, where that matters to a choice.
+func (x *exchange) countInFlight() {
+	if len(x.places) > 1 {
+		x.grant.counted = x.auth
+		x.auth.inFlight.Add(1)
+	}
+}
+
 // probe asks the circuit breaker of the attempt's endpoint.
-func (x *exchange) probe() refusal {
+func (x *exchange) probe(now time.Time) refusal {
 	b := x.auth.circuit()
 	if b == nil {
 		return refusal{}
 	}
-	permit, wait, ok := b.Allow(time.Now())
+	permit, wait, ok := b.Allow(now)
 	if !ok {
 		return refusal{policy.CircuitOpen, wait}
 	}
@@ -76,101 +85,104 @@ func (x *exchange) probe() refusal {
 	return refusal{}
 }
 
-// pass waits for a turn and for a place, in this order.
-func (x *exchange) pass(retry bool, until time.Time) refusal {
-	if len(x.places) <= 1 { // an open circuit needs no waiting for
-		if b := x.auth.circuit(); b != nil {
-			if wait := b.Wait(time.Now()); wait > 0 {
-				return refusal{policy.CircuitOpen, wait}
-			}
+// pass waits for a turn and for a place, in this order, and reports whether that
+// took any time.
+func (x *exchange) pass(now time.Time) (waited bool, no refusal) {
+	p, g := x.auth.pacer.Load(), x.auth.gate.Load()
+	if p == nil && g == nil {
+		return false, refusal{}
+	}
+	var until time.Time // when the window ends
+	if left, limited := x.windowLeft(); limited {
+		until = now.Add(left)
+	}
+	var turn reservation
+	if p != nil {
+		if turn, waited, no = x.takeTurn(p, now, until); no.stop != policy.Going {
+			return waited, no
+		}
+		if waited {
+			now = time.Now()
 		}
 	}
-	var turn *reservation
-	if p := x.auth.pacer.Load(); p != nil {
-		var no refusal
-		if turn, no = x.takeTurn(p, retry, until); no.stop != policy.Going {
-			return no
-		}
-	}
-	if g := x.auth.gate.Load(); g != nil {
-		if no := x.takePlace(g, retry, until); no.stop != policy.Going {
-			if turn != nil {
-				turn.giveBack(time.Now())
-			}
-			return no
+	if g != nil {
+		queued, no := x.takePlace(g, now, until)
+		if no.stop != policy.Going {
+			turn.giveBack(time.Now())
+			return true, no
 		}
 		x.grant.gate = g
+		waited = waited || queued
 	}
-	return refusal{}
+	return waited, refusal{}
 }
 
 // takeTurn waits until the upstream's pace lets the attempt go (rate_limit). What
 // the upstream's hints hold back is not sent before, as spread as the hint is long.
-func (x *exchange) takeTurn(p *pacer, retry bool, until time.Time) (*reservation, refusal) {
-	now := time.Now()
+func (x *exchange) takeTurn(p *pacer, now, until time.Time) (turn reservation, waited bool, no refusal) {
+	retry := x.number > 0
 	deadline := now.Add(x.up.RateLimit.MaxWait)
 	if !until.IsZero() && until.Before(deadline) {
 		deadline = until
 	}
 	if left := x.pauseLeft(now); left > 0 && !retry { // a retry's wait has it in it
 		if now.Add(left).After(deadline) {
-			return nil, refusal{policy.Overloaded, left}
+			return turn, false, refusal{policy.Overloaded, left}
 		}
 		spread := min(left/4, deadline.Sub(now)-left)
-		if no := x.idle(left+time.Duration(rand.Float64()*float64(spread)), retry); no.stop != policy.Going {
-			return nil, no
+		if no = x.idle(left + time.Duration(rand.Float64()*float64(spread))); no.stop != policy.Going {
+			return turn, true, no
 		}
-		now = time.Now()
+		now, waited = time.Now(), true
 	}
 	turn, wait, ok := p.enter(now, deadline, retry)
 	if !ok {
-		return nil, refusal{policy.Overloaded, p.retryAfter(now)}
+		return turn, waited, refusal{policy.Overloaded, p.retryAfter(now)}
 	}
 	if wait > 0 {
-		if no := x.idle(wait, retry); no.stop != policy.Going {
+		waited = true
+		if no = x.idle(wait); no.stop != policy.Going {
 			turn.giveBack(time.Now())
-			return nil, no
 		}
 	}
-	return &turn, refusal{}
+	return turn, waited, no
 }
 
 // takePlace waits for one of the places that attempts at once have (concurrency).
-func (x *exchange) takePlace(g *gate, retry bool, until time.Time) refusal {
-	now := time.Now()
-	ticket, ok := g.enter(now, until, retry)
+func (x *exchange) takePlace(g *gate, now, until time.Time) (waited bool, no refusal) {
+	ticket, ok := g.enter(now, until, x.number > 0)
 	if ok {
-		return refusal{}
+		return false, refusal{}
 	}
 	full := refusal{policy.Overloaded, g.retryAfter()}
 	if ticket == nil {
-		return full
+		return false, full
 	}
 	timer := time.NewTimer(ticket.deadline.Sub(now))
 	defer timer.Stop()
-	no := x.await(ticket.ready, timer.C, retry, full)
+	no = x.await(ticket.ready, timer.C, full)
 	if no.stop != policy.Going {
 		g.abandon(ticket, time.Now())
-		return no
+		return true, no
 	}
 	if !ticket.admitted {
-		return full
+		return true, full
 	}
-	return refusal{}
+	return true, refusal{}
 }
 
 // idle lets time pass before an attempt.
-func (x *exchange) idle(d time.Duration, retry bool) refusal {
+func (x *exchange) idle(d time.Duration) refusal {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	return x.await(nil, timer.C, retry, refusal{})
+	return x.await(nil, timer.C, refusal{})
 }
 
 // await waits until ready is closed, or until late, which is then why not; or until
 // the request ends otherwise. A retry also ends where no more are begun.
-func (x *exchange) await(ready <-chan struct{}, late <-chan time.Time, retry bool, why refusal) refusal {
+func (x *exchange) await(ready <-chan struct{}, late <-chan time.Time, why refusal) refusal {
 	var drain <-chan struct{}
-	if retry {
+	if x.number > 0 {
 		drain = x.s.drain
 	}
 	for {
@@ -201,10 +213,13 @@ func (x *exchange) dropGrant() {
 // mark tells the circuit breaker what came of the attempt; only the first mark of
 // an attempt counts.
 func (x *exchange) mark(m policy.Mark) {
-	b := x.grant.breaker
-	if b == nil {
-		return
+	if x.grant.breaker != nil { // else all this is a look
+		x.giveMark(m)
 	}
+}
+
+func (x *exchange) giveMark(m policy.Mark) {
+	b := x.grant.breaker
 	x.grant.breaker = nil
 	now := time.Now()
 	opened, closed := b.Done(x.grant.permit, m, now, rand.Float64())
@@ -376,7 +391,7 @@ func (x *exchange) admitBeside() bool {
 	if x.auth.pause.Any() && x.auth.pause.Left(x.credentials(), now) > 0 {
 		return false
 	}
-	if b := x.auth.circuit(); b != nil && (b.Open(now) || x.probe().stop != policy.Going) {
+	if b := x.auth.circuit(); b != nil && (b.Open(now) || x.probe(now).stop != policy.Going) {
 		return false
 	}
 	if g := x.auth.gate.Load(); g != nil {
@@ -393,9 +408,6 @@ func (x *exchange) admitBeside() bool {
 			return false
 		}
 	}
-	if len(x.places) > 1 {
-		x.grant.counted = x.auth
-		x.auth.inFlight.Add(1)
-	}
+	x.countInFlight()
 	return true
 }

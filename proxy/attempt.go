@@ -121,7 +121,9 @@ func (x *exchange) fromPool(w wanted) (upstreamSide, bool, error) {
 		w.quit = x.s.drain
 	}
 	for {
-		x.elsewhere(&w)
+		if x.failedAt.n > 0 {
+			x.elsewhere(&w)
+		}
 		uc, reused, err := x.auth.links.Get(x.contextFn, w)
 		if !errors.Is(err, h1.ErrPoolClosed) {
 			return uc, reused, err

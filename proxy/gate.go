@@ -137,13 +137,17 @@ func (g *gate) expire(now time.Time) {
 	}
 }
 
-// leave gives a place back whose attempt has ended.
-func (g *gate) leave(now time.Time) {
+// leave gives a place back whose attempt has ended. The clock is asked where somebody
+// waits for a place.
+func (g *gate) leave(clock func() time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inUse--
-	g.left.add(now)
-	g.serve(now)
+	if g.waiting() > 0 {
+		now := clock()
+		g.left.add(now)
+		g.serve(now)
+	}
 }
 
 // serve admits who waits, as far as there is room.

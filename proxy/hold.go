@@ -13,7 +13,9 @@ import (
 // where the attempt ended meanwhile.
 func (x *exchange) hold() (r result, over bool) {
 	x.whole, x.broken, x.heldWhole = false, false, nil
-	x.lookForEvent()
+	if x.route.Buffer.FirstEvent || x.events.on { // mostly not
+		x.lookForEvent()
+	}
 	if x.resp.Status == 101 {
 		return result{}, false
 	}

@@ -87,12 +87,18 @@ type grant struct {
 
 // leave gives back all but the breaker's permit, whose mark may come later.
 func (g *grant) leave() {
+	if g.counted != nil || g.gate != nil { // else all this is a look
+		g.giveBack()
+	}
+}
+
+func (g *grant) giveBack() {
 	if g.counted != nil {
 		g.counted.inFlight.Add(-1)
 		g.counted = nil
 	}
 	if g.gate != nil {
-		g.gate.leave(time.Now())
+		g.gate.leave(time.Now)
 		g.gate = nil
 	}
 }

@@ -48,13 +48,7 @@ type eventStream struct {
 // stream of them. One that is coded goes on as it comes: held until its decoder
 // has enough to say anything, it would be late.
 func (x *exchange) lookForEvent() {
-	if !x.route.Buffer.FirstEvent {
-		if x.events.on { // mostly not, and a store costs more than a look
-			x.events.on = false
-		}
-		return
-	}
-	x.events = eventStream{on: x.route.Buffer.Response > 0 && x.resp.Status == 200 &&
+	x.events = eventStream{on: x.route.Buffer.FirstEvent && x.route.Buffer.Response > 0 && x.resp.Status == 200 &&
 		!h1.Bodiless(x.resp.Status, x.req.Method) && x.coding() == codingNone && sse.IsStream(x.respField("Content-Type"))}
 }
 

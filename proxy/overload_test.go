@@ -64,7 +64,7 @@ func play(t *testing.T, oldestFirst bool) (o overload, g *gate) {
 						}
 						all <- seen{time.Since(asked), "served"}
 						time.Sleep(hold)
-						g.leave(time.Now())
+						g.leave(time.Now)
 					}()
 				}
 			}()

@@ -16,11 +16,19 @@ func (x *exchange) run() {
 	var before result // what the attempt under way is the retry of,
 	reason := ""      // and why
 	for {
-		if no := x.admit(); no.stop != policy.Going {
-			x.refused(no, before)
-			return
+		if x.up.limited {
+			if no := x.admit(); no.stop != policy.Going {
+				x.refused(no, before)
+				return
+			}
 		}
-		r := x.race(reason)
+		var r result
+		if x.route.Hedge.Max == 0 {
+			r = x.attempt()
+			x.countRetry(&r, reason)
+		} else {
+			r = x.race(reason)
+		}
 		if r.cancelled || r.queued {
 			x.mark(policy.Neutral)
 		}
@@ -72,7 +80,9 @@ func (x *exchange) countRetry(r *result, reason string) {
 // after is what policy has to know when an attempt has ended with o, of which the
 // upstream's circuit breaker and other requests have been told.
 func (x *exchange) after(o policy.Outcome) policy.State {
-	x.mark(x.route.Retry.Mark(o, x.slow || x.overdue()))
+	if x.grant.breaker != nil {
+		x.mark(x.route.Retry.Mark(o, x.slow || x.overdue()))
+	}
 	st := x.state(x.c.gone())
 	if o.Class == policy.ClassNone && o.Status < 400 && o.Ruled == policy.NotRuled && o.GRPC == 0 && o.Exhausted == 0 {
 		return st // the straight path
