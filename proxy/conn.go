@@ -276,7 +276,8 @@ func (x *exchange) end() {
 	if x.uc != nil {
 		x.dropConn()
 	}
-	x.dropGrant()
+	x.mark(policy.Neutral)
+	x.grant.leave()
 	if x.charged > 0 { // only a panic has left it
 		x.forgetHeld()
 	}
