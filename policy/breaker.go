@@ -247,16 +247,14 @@ func (b *Breaker) open(now time.Time, random float64) {
 }
 
 // openTime is how long a circuit is open that was opened inRow times before
-// without a close: open_for, doubling each time up to max_open_for, and up to a
-// fifth longer by chance. At max_open_for the chance is taken off instead: many
-// instances that saw one outage are not to probe at once.
+// without a close: open_for, doubling each time up to max_open_for, less up to a
+// fifth of it by chance: many instances that saw one outage are not to probe at once.
 func (c *BreakerConfig) openTime(inRow int, random float64) time.Duration {
-	least := c.OpenFor
-	for ; inRow > 0 && least < c.MaxOpenFor; inRow-- {
-		least += min(least, c.MaxOpenFor-least)
+	most := c.OpenFor
+	for ; inRow > 0 && most < c.MaxOpenFor; inRow-- {
+		most += min(most, c.MaxOpenFor-most)
 	}
-	most := least + min(least/5, c.MaxOpenFor-least)
-	return draw(min(least, most-most/6), most, random)
+	return draw(most-most/5, most, random)
 }
 
 // Configure goes on under another configuration, with what was counted. A circuit

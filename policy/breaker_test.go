@@ -432,7 +432,7 @@ func TestBreakerConfigure(t *testing.T) {
 		}
 		b.Configure(quick(1), now)
 		attempt(t, b, policy.Bad, now)
-		if wait := b.Wait(now); wait != 5*time.Second {
+		if wait := b.Wait(now); wait != 4*time.Second {
 			t.Errorf("once it is one again, open for %v", wait)
 		}
 	})

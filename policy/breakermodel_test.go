@@ -161,7 +161,7 @@ func TestBreakerAgainstModel(t *testing.T) {
 				case opened:
 					changes++
 					least := min(cfg.OpenFor<<min(m.inRow, 20), cfg.MaxOpenFor)
-					if wait := b.Wait(now); wait < least*5/6-1 || wait > min(least*6/5, cfg.MaxOpenFor) {
+					if wait := b.Wait(now); wait < least*4/5-1 || wait > least {
 						t.Fatalf("seed %d step %d: open for %v after %d times in a row", seed, step, wait, m.inRow)
 					}
 					m.until = now.Add(b.Wait(now))

@@ -31,9 +31,10 @@ upstreams:
       budget: {ratio: 0.5, burst: 20}
 `
 
-// actTwoOpenFor is open_for of actTwoConfig: from the opening of a circuit to a
-// probe, and from one probe to the next, it is this long at least.
-const actTwoOpenFor = time.Second
+// actTwoOpenFor is open_for of actTwoConfig, less the fifth that chance may take off:
+// from the opening of a circuit to a probe, and from one probe to the next, it is this
+// long at least.
+const actTwoOpenFor = time.Second * 4 / 5
 
 // actTwo is the parts of the second act: an upstream of two endpoints.
 type actTwo struct {

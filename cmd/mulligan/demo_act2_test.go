@@ -67,7 +67,7 @@ func TestActTwoConfig(t *testing.T) {
 	if len(cfg.Upstreams) != 1 || len(cfg.Upstreams[0].Endpoints) != 2 || len(cfg.Warnings) != 0 {
 		t.Fatalf("%+v", cfg)
 	}
-	if b := cfg.Upstreams[0].Breaker; b.OpenFor != actTwoOpenFor || b.MaxOpenFor < 2*b.OpenFor || b.FailureRatio != 0.8 || b.Window != time.Second || b.Probes != 1 {
+	if b := cfg.Upstreams[0].Breaker; b.OpenFor*4/5 != actTwoOpenFor || b.MaxOpenFor < 2*b.OpenFor || b.FailureRatio != 0.8 || b.Window != time.Second || b.Probes != 1 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -178,7 +178,7 @@ func TestActTwoChecksItself(t *testing.T) {
 		"it never opened":     {func(_ *actTwo, r *ending, _ counts) { r.opened = 0 }, "open and close"},
 		"it never closed":     {func(_ *actTwo, r *ending, _ counts) { r.closed = 0 }, "open and close"},
 		"more probes than fit": {func(a *actTwo, r *ending, _ counts) {
-			a.back = a.down.Add(999 * time.Millisecond)
+			a.back = a.down.Add(actTwoOpenFor - time.Millisecond)
 		}, "was asked 1 times"},
 		"one that came too soon": {func(a *actTwo, _ *ending, _ counts) { a.ends[0].tooSoon = 1 }, "came back before"},
 		"no limit": {func(_ *actTwo, r *ending, seen counts) {
