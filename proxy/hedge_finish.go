@@ -72,7 +72,7 @@ func (f *finish) wait() {
 				f.take(l)
 				f.cancel()
 				return
-			case l.sent() && last && (f.counted || x.route.Retry.Classify(l.result.outcome) == policy.Retryable):
+			case l.sent() && last && f.gives(l):
 				f.take(l)
 			default:
 				f.lose(l)
@@ -91,10 +91,18 @@ func (f *finish) wait() {
 }
 
 // isLast reports whether the lane whose end is taken in now ended after what stands:
-// its failure then takes that one's place. Ends are taken in as they came.
+// its failure then takes that one's place. Ends are taken in as they came. What was
+// never sent comes after nothing.
 func (f *finish) isLast() bool {
 	f.before--
-	return f.before < 0
+	return f.before < 0 || !f.main.sent(&f.stands)
+}
+
+// gives reports whether a lane's failure may stand: not one for good, in the place
+// of one that may be retried.
+func (f *finish) gives(l *lane) bool {
+	x := f.main
+	return f.counted || !x.sent(&f.stands) || x.route.Retry.Classify(l.result.outcome) == policy.Retryable
 }
 
 // cut is asked when the last lane under way is past timeout.attempt. Where a retry
@@ -126,7 +134,7 @@ func (f *finish) giveUp(r result) {
 			f.lose(l)
 		case l.result.cancelled && as == nil:
 			as = l
-		case !l.result.cancelled && (last || x.acceptable(l.result)):
+		case !l.result.cancelled && (last && f.gives(l) || x.acceptable(l.result)):
 			f.take(l)
 		default:
 			f.lose(l)
