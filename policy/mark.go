@@ -28,7 +28,7 @@ func (r *Retry) Holds(o Outcome) (d time.Duration, sameCredentials bool) {
 	case o.Class != ClassNone:
 		return 0, false
 	case o.HasHint && o.Source != HintFull && r.Classify(o) == Retryable:
-		d, sameCredentials = o.Hint, o.Status != 503 || o.Source != HintStandard
+		d, sameCredentials = o.Hint, o.Status != 503 || o.Source == HintReset
 	default:
 		d, sameCredentials = o.Exhausted, true
 	}

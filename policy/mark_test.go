@@ -121,6 +121,7 @@ func TestHolds(t *testing.T) {
 		"of what a rule has retried":             {said(403, 5*s, ruled(policy.RuledRetry)), 5 * s, true},
 		"of a success that a rule has retried":   {said(200, 5*s, ruled(policy.RuledRetry)), 5 * s, true},
 		"of a 503 that broke off":                {said(503, 5*s, func(o *policy.Outcome) { o.Class = policy.Truncated }), 0, false},
+		"by a pushback, of a 503":                {said(503, 5*s, from(policy.HintPushback)), 5 * s, false},
 		"by a rate limit, of a 429":              {said(429, 5*s, from(policy.HintReset), exhausted(5*s)), 5 * s, true},
 		"by a rate limit, of a 503":              {said(503, 5*s, from(policy.HintReset), exhausted(5*s)), 5 * s, true},
 		"by a reset that says not what remains":  {said(429, 5*s, from(policy.HintReset)), 5 * s, true},

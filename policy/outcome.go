@@ -39,6 +39,7 @@ const (
 	HintStandard HintSource = iota // Retry-After and its relatives
 	HintReset                      // RateLimit, or a vendor's reset field: about the request's credentials
 	HintFull                       // a reset of a whole allowance: it never ends retries and holds back nobody else
+	HintPushback                   // gRPC's pushback: about the call, whichever server that goes to (gRFC A6)
 )
 
 // ReadHeader fills GRPC, Hint, HasHint, Source, Exhausted and Word from the
@@ -56,8 +57,11 @@ func (o *Outcome) ReadHeader(r *Retry, get func(name string) string, keyed bool,
 		o.Word = NoWord // a success is not repeated for a header
 	}
 	o.Source, o.Exhausted = HintStandard, 0
-	if o.Hint, o.HasHint = readHint(get, pushback, now); !o.HasHint {
+	switch o.Hint, o.HasHint = readHint(get, pushback, now); {
+	case !o.HasHint:
 		o.readResets(r, get, now)
+	case pushback.word == RetryWord:
+		o.Source = HintPushback
 	}
 	o.GRPC = readGRPC(get)
 }

@@ -217,7 +217,7 @@ func TestWords(t *testing.T) {
 
 func TestPushback(t *testing.T) {
 	o := read(503, false, "grpc-retry-pushback-ms", "120", "Retry-After", "9")
-	if !o.HasHint || o.Hint != 120*ms {
+	if !o.HasHint || o.Hint != 120*ms || o.Source != policy.HintPushback {
 		t.Errorf("hint %v, %v", o.Hint, o.HasHint)
 	}
 	if o := read(503, false, "grpc-retry-pushback-ms", "99999999999999999999"); o.Hint != forever {

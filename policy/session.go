@@ -237,13 +237,13 @@ const maxDuration = time.Duration(1<<63 - 1)
 // hint returns the server's hint, to this request or to others, if there is one
 // and hints are not to be ignored. When a whole allowance is back does not matter
 // where that is later than most: one request may go long before. What one endpoint
-// asks for does not hold for another.
+// asks for does not hold for another, but for a pushback, which is about the call.
 func (s *Session) hint(o Outcome, st State, most time.Duration) (time.Duration, bool) {
 	if s.route.Retry.RetryAfter <= 0 {
 		return 0, false
 	}
 	hint := max(0, st.Pause)
-	if o.HasHint && !st.Elsewhere && !(o.Source == HintFull && o.Hint > most) {
+	if o.HasHint && (!st.Elsewhere || o.Source == HintPushback) && !(o.Source == HintFull && o.Hint > most) {
 		return max(hint, o.Hint), true
 	}
 	return hint, hint > 0

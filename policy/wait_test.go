@@ -171,25 +171,28 @@ func TestWindowEndsAnAttemptInAnyCase(t *testing.T) {
 }
 
 // TestHintElsewhere: what an endpoint asks for does not hold for another, but what
-// holds back the other does.
+// holds back the other does, and a pushback, which is about the call.
 func TestHintElsewhere(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {
 		name        string
 		hint, pause time.Duration
+		source      policy.HintSource
 		elsewhere   bool
 		lo, hi      time.Duration
 		stop        policy.Stop
 	}{
-		{"the same endpoint", 8 * s, 0, false, 8 * s, 10 * s, policy.Going},
-		{"another", 8 * s, 0, true, 0, 250 * ms, policy.Going},
-		{"another, however long", 800 * s, 0, true, 0, 250 * ms, policy.Going},
-		{"another, which is held back", 8 * s, 4 * s, true, 4 * s, 5 * s, policy.Going},
-		{"the same, and it is longer", 800 * s, 0, false, 0, 0, policy.RetryAfter},
+		{"the same endpoint", 8 * s, 0, policy.HintStandard, false, 8 * s, 10 * s, policy.Going},
+		{"another", 8 * s, 0, policy.HintStandard, true, 0, 250 * ms, policy.Going},
+		{"another, however long", 800 * s, 0, policy.HintStandard, true, 0, 250 * ms, policy.Going},
+		{"another, which is held back", 8 * s, 4 * s, policy.HintStandard, true, 4 * s, 5 * s, policy.Going},
+		{"the same, and it is longer", 800 * s, 0, policy.HintStandard, false, 0, 0, policy.RetryAfter},
+		{"another, for a call that is pushed back", 8 * s, 0, policy.HintPushback, true, 8 * s, 10 * s, policy.Going},
+		{"the same, for longer", 800 * s, 0, policy.HintPushback, true, 0, 0, policy.RetryAfter},
 	} {
 		sc := retried(t)
 		sc.route.Retry.Backoff.Jitter = policy.Full
-		sc.outcome.Hint, sc.outcome.HasHint = tt.hint, true
+		sc.outcome.Hint, sc.outcome.HasHint, sc.outcome.Source = tt.hint, true, tt.source
 		sc.state.Pause, sc.state.Elsewhere = tt.pause, tt.elsewhere
 		session := policy.NewSession(sc.route, policy.NewBudget(sc.budget, t0), sc.request)
 		if d := session.Next(sc.outcome, sc.state, 0.5); d.Stop != tt.stop || d.Lo != tt.lo || d.Hi != tt.hi {

@@ -32,7 +32,7 @@ func (q *question) explainOutcome(s *sheet, p *place) {
 	}
 	if o.HasHint && found.verdict == policy.Retryable {
 		note := ""
-		if !p.tunnel && len(p.upstream.Endpoints) > 1 && r.RetryAfter > 0 {
+		if !p.tunnel && len(p.upstream.Endpoints) > 1 && r.RetryAfter > 0 && o.Source != policy.HintPushback {
 			note = " (of this endpoint: one that was not asked yet is asked without it)"
 		}
 		s.row("hint", "%s%s", q.whyHint(r, o), note)
