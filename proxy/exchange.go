@@ -51,10 +51,11 @@ type exchange struct {
 	last   inHand          // of the attempt before, until this one has written something
 	cut    policy.Decision // the retry for which timeout.attempt cuts the attempt
 
-	beside    *race // the attempts beside it; nil: there can be none
-	spareRace *race // to be used for the next attempt
-	isLane    bool  // this is one of those
-	first     bool  // the answer is that of the first attempt, whatever went beside it
+	beside    *race       // the attempts beside it; nil: there can be none
+	spareRace *race       // to be used for the next attempt
+	isLane    bool        // this is one of those
+	uncut     atomic.Bool // it is past timeout.attempt, and nothing would follow
+	first     bool        // the answer is that of the first attempt, whatever went beside it
 
 	connect   bool           // a CONNECT: an attempt is a dial
 	tunnel    *h1.ClientConn // the connection that a CONNECT got

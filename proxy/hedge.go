@@ -286,6 +286,8 @@ func (h *race) goesOn(x *exchange) bool {
 	case !x.isLane:
 		h.late = h.running > 0
 		return h.late
+	case x.uncut.Load():
+		return true
 	case !h.over || h.running > 1:
 		return false
 	}
@@ -295,6 +297,18 @@ func (h *race) goesOn(x *exchange) bool {
 		}
 	}
 	return true
+}
+
+// undecided reports, of an attempt that goes on though it is past timeout.attempt,
+// whether something may yet come of that: another attempt may get an answer, or a
+// retry may follow.
+func (h *race) undecided(x *exchange) bool {
+	if x.isLane {
+		return !x.uncut.Load()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.late
 }
 
 // answered says that the attempt itself has a response: whether that is whole is not

@@ -85,6 +85,9 @@ func (f *finish) wait() {
 			if f.cut() {
 				return
 			}
+			w := &l.c.watch // an interruption tells the lane so, which may be holding a response
+			l.c.x.uncut.Store(true)
+			w.start(&w.attemptAt, x.s.now(), 1)
 		case <-x.c.watch.wake:
 		}
 	}

@@ -46,6 +46,9 @@ func (x *exchange) hold() (r result, over bool) {
 			x.whole = true
 			return result{}, false
 		case x.resume(err):
+			if x.beside != nil && x.beside.undecided(x) {
+				continue
+			}
 			// timeout.attempt passed, but nothing could follow: the client gets what
 			// is there, and the rest as it comes.
 			return result{}, false
