@@ -344,8 +344,8 @@ const http11Required = 0xd
 // answered is an attempt with a response head: its body is held as far as that
 // matters, then policy gets to know what came.
 func (x *exchange) answered() result {
-	if x.beside != nil && !x.isLane {
-		x.beside.answered()
+	if x.beside != nil {
+		x.beside.answered(x)
 	}
 	if x.resp.Status == 101 {
 		switch x.body.stopPump(x.uc); {

@@ -47,8 +47,9 @@ type lanePattern struct {
 
 // lane is one attempt beside another.
 type lane struct {
-	c      *clientConn // has no client: its exchange is what counts
-	result result
+	c        *clientConn // has no client: its exchange is what counts
+	result   result
+	answered bool // it has a response, which may be held
 }
 
 // sent reports whether the lane's attempt was made.
@@ -311,12 +312,17 @@ func (h *race) undecided(x *exchange) bool {
 	return h.late
 }
 
-// answered says that the attempt itself has a response: whether that is whole is not
-// worth another attempt.
-func (h *race) answered() {
+// answered says that an attempt of the race has a response. Where it is the attempt
+// itself, whether that is whole is not worth another one.
+func (h *race) answered(x *exchange) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.most = len(h.lanes)
+	if !x.isLane {
+		h.most = len(h.lanes)
+	}
+	for _, l := range h.lanes {
+		l.answered = l.answered || &l.c.x == x
+	}
 }
 
 // drop ends a race that nobody settles any more.

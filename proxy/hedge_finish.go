@@ -127,7 +127,7 @@ func (f *finish) cut() bool {
 // has come to. What a lane has come to by itself stands all the same.
 func (f *finish) giveUp(r result) {
 	x := f.main
-	f.stop()
+	f.stop(!r.cancelled && !r.decided)
 	var as *lane
 	for ; f.left > 0; f.left-- {
 		l := <-f.ended
@@ -160,13 +160,18 @@ func (f *finish) giveUp(r result) {
 	}
 }
 
-// stop ends the lanes that are under way, but does not wait for that.
-func (f *finish) stop() {
+// stop ends the lanes that are under way, but does not wait for that. Where it is the
+// window that ends, that ends with the header of those that have one.
+func (f *finish) stop(window bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range f.lanes {
+		why := causeGone
+		if window && l.answered {
+			why = causeWindow
+		}
 		if l != f.taken {
-			l.c.watch.fire(causeGone, func() bool { return true })
+			l.c.watch.fire(why, func() bool { return true })
 		}
 	}
 }
@@ -174,7 +179,7 @@ func (f *finish) stop() {
 // cancel ends all other lanes: the upstream sees their connections closed, or their
 // streams reset.
 func (f *finish) cancel() {
-	f.stop()
+	f.stop(false)
 	for ; f.left > 0; f.left-- {
 		if l := <-f.ended; l != f.taken {
 			f.lose(l)

@@ -82,3 +82,40 @@ func TestHeldHedgeIsCut(t *testing.T) {
 		})
 	}
 }
+
+// TestWindowEndsWithHedgesHead: the window never cuts a body, a hedge's neither that is
+// held when it ends.
+func TestWindowEndsWithHedgesHead(t *testing.T) {
+	const get = "GET http://up/ HTTP/1.1\r\nHost: up\r\nMulligan-Policy: total=1\r\n\r\n"
+	const half = " \r\nContent-Length: 5\r\n\r\nhal" + aSecond + "ed"
+	for name, test := range map[string]struct {
+		first, hedge string
+		status       int
+		stop         string
+	}{
+		"beside one that hangs":       {"", "HTTP/1.1 200" + half, 200, stopped(2, "success", 200)},
+		"after one that failed":       {fiveOhThree, "HTTP/1.1 200" + half, 200, stopped(2, "success", 200)},
+		"a failure, after one":        {andBreaks, "HTTP/1.1 503" + half, 503, stopped(2, "window", 503)},
+		"a failure, beside one hangs": {"", "HTTP/1.1 503" + half, 503, stopped(2, "window", 503)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPair(t, paired(1, hedged), func(b *bubble) {
+				a := b.serve("a:80", func(n int, _ *http.Request) string {
+					time.Sleep(400 * time.Millisecond)
+					return []string{test.first, test.hedge}[n-1]
+				})
+				c := b.open()
+				defer c.Close()
+				began := time.Now()
+				resp := b.send(c, get)
+				within(b.T, time.Since(began), time.Second)
+				body, _ := io.ReadAll(resp.Body)
+				b.want(reply{status: resp.StatusCode, stop: strings.TrimPrefix(resp.Header.Get("Proxy-Status"), "mulligan; ")}, test.status, test.stop)
+				if string(body) != "haled" {
+					b.Errorf("%q", body)
+				}
+				b.tally(2, 1, a)
+			})
+		})
+	}
+}
