@@ -194,7 +194,10 @@ func (x *exchange) await(ready <-chan struct{}, late <-chan time.Time, why refus
 		}
 		select {
 		case <-ready:
-			return refusal{}
+			if !x.s.cutting.Load() {
+				return refusal{}
+			}
+			ready = nil // who had the place was cut off, and so is this one now
 		case <-late:
 			return why
 		case <-x.c.watch.wake:

@@ -81,6 +81,7 @@ type Server struct {
 	conns   map[*clientConn]struct{}
 	empty   chan struct{} // closed when draining and no connection is left
 	emptied bool
+	cutting atomic.Bool // shutdown_grace is over: nothing more is sent
 }
 
 // New binds the listeners of settings; on an error none is left bound.
@@ -335,6 +336,7 @@ func (s *Server) closeIdle() {
 // cutOff closes every connection, and what their requests wait for; it returns
 // how many there were.
 func (s *Server) cutOff() (n int) {
+	s.cutting.Store(true)
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	for c := range s.conns {
