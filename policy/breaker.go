@@ -254,7 +254,7 @@ func (c *BreakerConfig) openTime(inRow int, random float64) time.Duration {
 	for ; inRow > 0 && most < c.MaxOpenFor; inRow-- {
 		most += min(most, c.MaxOpenFor-most)
 	}
-	return draw(most-most/5, most, random)
+	return most - draw(0, most/5, random)
 }
 
 // Configure goes on under another configuration, with what was counted. A circuit

@@ -322,20 +322,20 @@ func TestOpenTime(t *testing.T) {
 		cfg    policy.BreakerConfig
 		lo, hi []time.Duration // of each time in a row
 	}{
-		"doubling":                  {cfg(5*s, 60*s), []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 50 * s, 50 * s}, []time.Duration{6 * s, 12 * s, 24 * s, 48 * s, 60 * s, 60 * s}},
-		"constant":                  {cfg(6*s, 6*s), []time.Duration{5 * s, 5 * s}, []time.Duration{6 * s, 6 * s}},
-		"no max":                    {cfg(6*s, 0), []time.Duration{5 * s, 5 * s}, []time.Duration{6 * s, 6 * s}},
-		"max is less than open_for": {cfg(60*s, 6*s), []time.Duration{5 * s, 5 * s}, []time.Duration{6 * s, 6 * s}},
-		"for ever":                  {cfg(math.MaxInt64/2, math.MaxInt64), []time.Duration{math.MaxInt64 / 2, math.MaxInt64 / 6 * 5}, []time.Duration{math.MaxInt64 / 5 * 3, math.MaxInt64}},
+		"doubling":                  {cfg(5*s, 60*s), []time.Duration{4 * s, 8 * s, 16 * s, 32 * s, 48 * s, 48 * s}, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 60 * s, 60 * s}},
+		"constant":                  {cfg(5*s, 5*s), []time.Duration{4 * s, 4 * s}, []time.Duration{5 * s, 5 * s}},
+		"no max":                    {cfg(5*s, 0), []time.Duration{4 * s, 4 * s}, []time.Duration{5 * s, 5 * s}},
+		"max is less than open_for": {cfg(60*s, 5*s), []time.Duration{4 * s, 4 * s}, []time.Duration{5 * s, 5 * s}},
+		"for ever":                  {cfg(math.MaxInt64/2, math.MaxInt64), []time.Duration{math.MaxInt64 / 10 * 4, math.MaxInt64 / 5 * 4}, []time.Duration{math.MaxInt64 / 2, math.MaxInt64}},
 		"none":                      {cfg(0, 0), []time.Duration{1, 1}, []time.Duration{1, 1}},
 		"negative":                  {cfg(-s, -s), []time.Duration{1, 1}, []time.Duration{1, 1}},
 	} {
 		for random, at := range map[float64]func(lo, hi time.Duration) time.Duration{
-			0:          func(lo, hi time.Duration) time.Duration { return lo },
+			0:          func(lo, hi time.Duration) time.Duration { return hi },
 			0.5:        func(lo, hi time.Duration) time.Duration { return lo + (hi-lo)/2 },
-			1:          func(lo, hi time.Duration) time.Duration { return hi },
-			math.NaN(): func(lo, hi time.Duration) time.Duration { return lo },
-			7:          func(lo, hi time.Duration) time.Duration { return hi },
+			1:          func(lo, hi time.Duration) time.Duration { return lo },
+			math.NaN(): func(lo, hi time.Duration) time.Duration { return hi },
+			7:          func(lo, hi time.Duration) time.Duration { return lo },
 		} {
 			b, now := policy.NewBreaker(c.cfg, t0), t0
 			for i := range c.lo {
@@ -432,7 +432,7 @@ func TestBreakerConfigure(t *testing.T) {
 		}
 		b.Configure(quick(1), now)
 		attempt(t, b, policy.Bad, now)
-		if wait := b.Wait(now); wait != 4*time.Second {
+		if wait := b.Wait(now); wait != 5*time.Second {
 			t.Errorf("once it is one again, open for %v", wait)
 		}
 	})
