@@ -34,10 +34,12 @@ func (x *exchange) attempt() result {
 	x.number++
 	x.wrote = false
 	x.slow, x.timed = false, x.grant.breaker != nil
-	if x.noted { // mostly not, and a store costs more than a look
+	if x.noted { // mostly not, here and below, and a store costs more than a look
 		x.noted = false
 	}
-	x.sentAt.Store(0)
+	if x.sentAt.Load() != 0 {
+		x.sentAt.Store(0)
+	}
 	x.attemptAt, x.lasted = time.Now(), 0
 	x.c.watch.attemptAt.Store(0)
 	x.c.watch.calm(causeAttempt, nil)

@@ -151,7 +151,15 @@ func gauge(t testing.TB, reg *prometheus.Registry, name, upstream string) float6
 }
 
 // counter sums the series of a counter that have the labels, given as "name=value".
-func counter(t testing.TB, reg *prometheus.Registry, name string, labels ...string) (sum float64) {
+func counter(t testing.TB, reg *prometheus.Registry, name string, labels ...string) float64 {
+	t.Helper()
+	sum, _ := seriesSum(t, reg, name, labels...)
+	return sum
+}
+
+// seriesSum sums the series of a counter or gauge that have the labels, and reports
+// whether there are any.
+func seriesSum(t testing.TB, reg *prometheus.Registry, name string, labels ...string) (sum float64, found bool) {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
@@ -169,11 +177,12 @@ func counter(t testing.TB, reg *prometheus.Registry, name string, labels ...stri
 				}
 			}
 			if has == len(labels) {
-				sum += m.GetCounter().GetValue()
+				found = true
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
-	return sum
+	return sum, found
 }
 
 // eventually waits for a condition, for longer than any machine is busy.

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"bufio"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -55,19 +54,7 @@ func BenchmarkLimits(b *testing.B) {
 		for w := range ways {
 			way := &ways[w]
 			req := []byte("GET " + way.target + " HTTP/1.1\r\nHost: api\r\nAccept: */*\r\nUser-Agent: bench\r\n\r\n")
-			before := cpu(b)
-			for range n {
-				if _, err := way.nc.Write(req); err != nil {
-					b.Fatal(way.name, err)
-				}
-				if head := readHead(way.r); !strings.HasPrefix(head, "HTTP/1.1 200") {
-					b.Fatal(way.name, head)
-				}
-				if _, err := way.r.Discard(1024); err != nil {
-					b.Fatal(way.name, err)
-				}
-			}
-			way.cpu += cpu(b) - before
+			way.cpu += ask(b, way.nc, way.r, req, n)
 		}
 	}
 	round(100)

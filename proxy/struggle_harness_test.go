@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,28 +217,7 @@ const hinted429 = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 10\r\nContent-
 func (b *bubble) value(name string, labels ...string) float64 {
 	b.Helper()
 	synctest.Wait()
-	families, err := b.reg.Gather()
-	if err != nil {
-		b.Fatal(err)
-	}
-	sum, found := 0.0, false
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			has := 0
-			for _, l := range m.GetLabel() {
-				if slices.Contains(labels, l.GetName()+"="+l.GetValue()) {
-					has++
-				}
-			}
-			if has == len(labels) {
-				found = true
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
+	sum, found := seriesSum(b, b.reg, name, labels...)
 	if !found {
 		b.Errorf("there is no %s%v", name, labels)
 	}
